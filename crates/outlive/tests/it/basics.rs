@@ -16,7 +16,7 @@ async fn three(ctx: Ctx, n: u32) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_where_it_was_after_each_crash() {
+async fn run_resumes_where_it_left_off_after_each_crash() {
     let mut test = TestEngine::new(|engine| engine.workflow("three", three)).await;
     let run = test.start(three, &1).id("r").await.unwrap();
     test.settle().await;
@@ -32,7 +32,7 @@ async fn a_run_goes_on_where_it_was_after_each_crash() {
 }
 
 #[tokio::test]
-async fn a_wait_gives_up_at_its_time() {
+async fn wait_times_out() {
     let test = TestEngine::new(|engine| engine.workflow("three", three)).await;
     let run = test.start(three, &1).id("r").await.unwrap();
     let error = test.result(&run).await.unwrap_err();

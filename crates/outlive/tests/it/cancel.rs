@@ -1,4 +1,4 @@
-//! Cancel and terminate: who is told, what still runs, and that the first end is the only one.
+//! Cancel and terminate: which operations fail, what still runs, and that a run ends only once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,9 +20,9 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// What a step waits for.
+/// Holds a step back until a permit is added.
 struct Gate(Arc<Semaphore>);
-/// How many bodies are at work.
+/// Number of bodies that are running.
 struct Alive(Arc<AtomicU32>);
 
 /// Counts a body until it is dropped.
@@ -47,7 +47,7 @@ async fn behind_the_gate(ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Does what the input says, and cleans up when it is cancelled.
+/// Does what the input says, and cleans up when cancelled.
 async fn tidy(ctx: Ctx, what: String) -> Result<String> {
     match tidy_work(&ctx, &what).await {
         Ok(()) => Ok("done".into()),
@@ -94,7 +94,7 @@ async fn bench_on(store: Arc<dyn Store>) -> Bench {
     Bench { test: test.store(store).await, gate, alive }
 }
 
-/// Everything in which a run can be when it is cancelled.
+/// Every operation a run can be in when it is cancelled.
 const PLACES: [&str; 5] = ["step", "retry", "sleep", "wait", "wait with a timeout"];
 
 async fn assert_cancelled<O: serde::de::DeserializeOwned + std::fmt::Debug>(
@@ -111,21 +111,21 @@ async fn assert_cancelled<O: serde::de::DeserializeOwned + std::fmt::Debug>(
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_wherever_it_is_and_cleans_up() {
+async fn cancelled_run_cleans_up_wherever_it_was() {
     for place in PLACES {
         let bench = bench().await;
         let run = bench.test.start(tidy, &place.to_string()).await.unwrap();
         bench.test.settle().await;
         assert_eq!(run.cancel("no more").await.unwrap(), CancelOutcome::Taken, "{place}");
         bench.test.settle().await;
-        assert_eq!(run.status().await.unwrap(), Status::Cancelled, "{place}: it takes no time");
+        assert_eq!(run.status().await.unwrap(), Status::Cancelled, "{place}: cancelling takes no time");
         assert_cancelled(&bench.test, &run, "no more").await;
         assert_eq!((bench.test.executions("clean up"), bench.test.executions("clean up more")), (1, 1), "{place}");
     }
 }
 
 #[tokio::test]
-async fn a_run_that_has_left_memory_is_cancelled_after_a_crash_as_well() {
+async fn run_outside_memory_is_cancelled_after_a_crash() {
     for place in PLACES {
         let mut bench = bench().await;
         bench.test.start(tidy, &place.to_string()).id("r").await.unwrap();
@@ -140,12 +140,12 @@ async fn a_run_that_has_left_memory_is_cancelled_after_a_crash_as_well() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_cancelled_is_dropped_before_the_clean_up_begins() {
+async fn cancelled_step_is_dropped_before_clean_up_begins() {
     async fn looks(ctx: Ctx, _: ()) -> Result<u32> {
         let stopped = ctx.step("work", || behind_the_gate(&ctx)).await;
         assert!(stopped.is_err_and(|error| error.is_cancelled()));
         let alive = ctx.step("clean up", || ok(ctx.get::<Alive>().0.load(Ordering::SeqCst))).await?;
-        Err(format!("{alive} at work").into())
+        Err(format!("{alive} running").into())
     }
     let alive = Arc::new(AtomicU32::new(0));
     let count = alive.clone();
@@ -165,7 +165,7 @@ async fn a_step_that_is_cancelled_is_dropped_before_the_clean_up_begins() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_before_its_start_ends_at_once_and_runs_nothing() {
+async fn run_cancelled_before_its_start_ends_at_once_and_runs_nothing() {
     let bench = bench().await;
     let run = bench.test.start(tidy, &"sleep".to_string()).delay("1 hour").await.unwrap();
     assert_eq!(run.cancel("too early").await.unwrap(), CancelOutcome::Taken);
@@ -176,7 +176,7 @@ async fn a_run_that_is_cancelled_before_its_start_ends_at_once_and_runs_nothing(
 }
 
 #[tokio::test]
-async fn a_run_that_was_signalled_and_cancelled_before_its_start_runs_nothing() {
+async fn run_signalled_and_cancelled_before_its_start_runs_nothing() {
     let bench = bench().await;
     let run = bench.test.start(tidy, &"wait".to_string()).delay("1 hour").await.unwrap();
     run.signal("n", &()).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_run_that_was_signalled_and_cancelled_before_its_start_runs_nothing() 
 }
 
 #[tokio::test]
-async fn a_cancel_that_was_taken_is_the_end_whatever_the_workflow_gives() {
+async fn accepted_cancel_overrides_the_result_of_the_workflow() {
     async fn stubborn(ctx: Ctx, _: ()) -> Result<String> {
         let last = ctx.step("last", || behind_the_gate(&ctx)).await;
         Ok(format!("fine anyway: {last:?}"))
@@ -204,7 +204,7 @@ async fn a_cancel_that_was_taken_is_the_end_whatever_the_workflow_gives() {
 }
 
 #[tokio::test]
-async fn the_first_reason_is_kept_however_often_a_run_is_cancelled() {
+async fn run_cancelled_repeatedly_keeps_the_first_reason() {
     let bench = bench().await;
     let run = bench.test.start(tidy, &"wait".to_string()).await.unwrap();
     bench.test.settle().await;
@@ -217,7 +217,7 @@ async fn the_first_reason_is_kept_however_often_a_run_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_second_cancel_does_not_disturb_the_clean_up() {
+async fn second_cancel_does_not_disturb_the_clean_up() {
     async fn slow_to_clean(ctx: Ctx, _: ()) -> Result<()> {
         let waited = ctx.wait::<()>("n").await;
         ctx.step("clean up", || behind_the_gate(&ctx)).await?;
@@ -243,7 +243,7 @@ async fn a_second_cancel_does_not_disturb_the_clean_up() {
 }
 
 #[tokio::test]
-async fn what_the_clean_up_would_wait_for_is_cancelled_too() {
+async fn sleeps_and_waits_after_a_cancel_are_cancelled_too() {
     async fn lingers(ctx: Ctx, _: ()) -> Result<()> {
         let first = ctx.sleep("1 hour").await;
         let second = ctx.sleep("1 hour").await;
@@ -266,20 +266,20 @@ async fn what_the_clean_up_would_wait_for_is_cancelled_too() {
 }
 
 #[tokio::test]
-async fn every_branch_of_a_cancelled_run_is_told() {
+async fn every_branch_of_a_cancelled_run_sees_the_cancel() {
     async fn branches(ctx: Ctx, _: ()) -> Result<()> {
-        let told = futures_util::future::join_all((0..5_u32).map(|n| {
+        let cancelled = futures_util::future::join_all((0..5_u32).map(|n| {
             let scope = ctx.scope(n);
             async move {
-                let told = match n % 2 {
+                let cancelled = match n % 2 {
                     0 => scope.sleep("1 hour").await,
                     _ => scope.wait::<()>("n").await,
                 };
-                told.is_err_and(|error| error.is_cancelled())
+                cancelled.is_err_and(|error| error.is_cancelled())
             }
         }));
-        let told = told.await;
-        ctx.step("clean up", || ok(told.iter().filter(|told| **told).count())).await?;
+        let cancelled = cancelled.await;
+        ctx.step("clean up", || ok(cancelled.iter().filter(|cancelled| **cancelled).count())).await?;
         Ok(())
     }
     let test = TestEngine::new(|engine| engine.workflow("branches", branches)).await;
@@ -293,7 +293,7 @@ async fn every_branch_of_a_cancelled_run_is_told() {
 }
 
 #[tokio::test]
-async fn a_clean_up_step_is_tried_again_as_any_step_is() {
+async fn clean_up_steps_are_retried() {
     async fn retries(ctx: Ctx, _: ()) -> Result<()> {
         let waited = ctx.wait::<()>("n").await;
         ctx.step("clean up", || ok(())).retry(Retry::times(3)).await?;
@@ -312,7 +312,7 @@ async fn a_clean_up_step_is_tried_again_as_any_step_is() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_ends_cancelled_and_cleaned_up_wherever_the_process_dies() {
+async fn cancel_and_clean_up_survive_a_crash_at_any_write() {
     for place in PLACES {
         for n in 1..12 {
             for fault in [Fault::CrashBefore, Fault::CrashAfter] {
@@ -335,7 +335,7 @@ async fn a_cancelled_run_ends_cancelled_and_cleaned_up_wherever_the_process_dies
 }
 
 #[tokio::test]
-async fn a_cancel_whose_answer_was_lost_is_taken_or_can_be_sent_again() {
+async fn cancel_whose_reply_was_lost_can_be_sent_again() {
     for (fault, is_taken) in [(Fault::CrashBefore as fn(u64) -> Fault, false), (Fault::CrashAfter, true)] {
         let faults = Arc::new(Faults::new(Arc::new(MemoryStore::new())));
         let mut bench = bench_on(faults.clone()).await;
@@ -348,7 +348,7 @@ async fn a_cancel_whose_answer_was_lost_is_taken_or_can_be_sent_again() {
         faults.revive();
         bench.test.crash().await;
         bench.test.settle().await;
-        assert!(asked.await.unwrap().is_err(), "nobody answers for a process that is gone");
+        assert!(asked.await.unwrap().is_err(), "a process that is gone cannot reply");
         let run: Run<String> = bench.test.get_run("r").await.unwrap();
         assert_eq!(run.status().await.unwrap() == Status::Cancelled, is_taken);
         let again = if is_taken { CancelOutcome::Ended(Status::Cancelled) } else { CancelOutcome::Taken };
@@ -358,7 +358,7 @@ async fn a_cancel_whose_answer_was_lost_is_taken_or_can_be_sent_again() {
 }
 
 #[tokio::test]
-async fn a_cancel_after_the_end_says_how_it_ended_and_changes_nothing() {
+async fn cancel_after_the_end_returns_the_status_and_changes_nothing() {
     async fn fails(_: Ctx, _: ()) -> Result<()> {
         Err("broken".into())
     }
@@ -381,7 +381,7 @@ async fn a_cancel_after_the_end_says_how_it_ended_and_changes_nothing() {
 // ---- terminate ----
 
 #[tokio::test]
-async fn a_terminated_run_ends_at_once_and_does_not_clean_up() {
+async fn terminated_run_ends_at_once_and_skips_clean_up() {
     for place in PLACES {
         let bench = bench().await;
         let run = bench.test.start(tidy, &place.to_string()).await.unwrap();
@@ -399,7 +399,7 @@ async fn a_terminated_run_ends_at_once_and_does_not_clean_up() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_terminated_before_its_start_runs_nothing() {
+async fn run_terminated_before_its_start_runs_nothing() {
     let bench = bench().await;
     let run = bench.test.start(tidy, &"step".to_string()).delay("1 hour").await.unwrap();
     run.terminate("never").await.unwrap();
@@ -409,7 +409,7 @@ async fn a_run_that_is_terminated_before_its_start_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_that_has_left_memory_is_terminated() {
+async fn run_outside_memory_is_terminated() {
     for place in PLACES {
         let mut bench = bench().await;
         bench.test.start(tidy, &place.to_string()).id("r").await.unwrap();
@@ -424,8 +424,8 @@ async fn a_run_that_has_left_memory_is_terminated() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_ended_while_nobody_executed_runs_none_of_its_steps_again() {
-    // The process dies in the middle of the step, and the message is there before the next process is.
+async fn run_ended_while_no_engine_ran_repeats_no_step() {
+    // The process dies in the middle of the step, and the message arrives before the next process starts.
     for (is_cancel, clean_ups) in [(true, 1), (false, 0)] {
         let store = Arc::new(MemoryStore::new());
         let before = bench_on(store.clone()).await;
@@ -447,7 +447,7 @@ async fn a_run_that_was_ended_while_nobody_executed_runs_none_of_its_steps_again
 }
 
 #[tokio::test]
-async fn a_stuck_run_is_terminated_and_cancelled() {
+async fn stuck_run_can_be_terminated_or_cancelled() {
     async fn panics(_: Ctx, _: ()) -> Result<()> {
         panic!("on purpose")
     }
@@ -457,14 +457,14 @@ async fn a_stuck_run_is_terminated_and_cancelled() {
         test.settle().await;
         assert_eq!(run.status().await.unwrap(), Status::Stuck);
         let answer = if n == 0 { run.terminate("gone").await } else { run.cancel("gone").await };
-        // Who asked for a clean-up is told that there was none.
+        // The outcome of a cancel says that there was no clean-up.
         assert_eq!(answer.unwrap(), if n == 0 { CancelOutcome::Taken } else { CancelOutcome::TakenStuck });
         assert_cancelled(&test, &run, "gone").await;
     }
 }
 
 #[tokio::test]
-async fn a_terminate_overtakes_a_clean_up_that_does_not_end() {
+async fn terminate_ends_a_clean_up_that_hangs() {
     async fn never_clean(ctx: Ctx, _: ()) -> Result<()> {
         let waited = ctx.wait::<()>("n").await;
         ctx.step("clean up", || behind_the_gate(&ctx)).await?;
@@ -486,7 +486,7 @@ async fn a_terminate_overtakes_a_clean_up_that_does_not_end() {
 
 // ---- races ----
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -502,7 +502,7 @@ async fn two_steps(ctx: Ctx, n: u32) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn of_a_cancel_and_a_completion_the_first_wins_ten_thousand_times() {
+async fn first_of_cancel_and_completion_wins_ten_thousand_times() {
     let test = TestEngine::new(|engine| engine.workflow("two", two_steps)).paranoid(false).await;
     let (mut taken, mut ended) = (0, 0);
     for round in 0..100_u64 {
@@ -536,11 +536,11 @@ async fn of_a_cancel_and_a_completion_the_first_wins_ten_thousand_times() {
             }
         }
     }
-    assert!(taken > 500 && ended > 500, "{taken} were cancelled, {ended} were not: that is no race");
+    assert!(taken > 500 && ended > 500, "{taken} were cancelled, {ended} were not: not a race");
 }
 
 #[tokio::test]
-async fn of_a_cancel_a_terminate_and_a_signal_at_any_moment_the_run_ends_once() {
+async fn run_ends_once_when_cancel_terminate_and_signal_race() {
     async fn waits(ctx: Ctx, _: ()) -> Result<u32> {
         match ctx.wait::<u32>("n").await {
             Ok(n) => Ok(n),
@@ -583,7 +583,7 @@ async fn of_a_cancel_a_terminate_and_a_signal_at_any_moment_the_run_ends_once() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
+async fn first_of_cancel_and_completion_wins_on_many_threads() {
     let engine = Engine::open("memory:").workflow("two", two_steps).start().await.unwrap();
     for _ in 0..20 {
         let racers: Vec<_> = (0..100)
@@ -596,7 +596,7 @@ async fn of_a_cancel_and_a_completion_on_many_threads_the_first_wins() {
                     }
                     let answer = run.cancel("race").await.unwrap();
                     let ended = tokio::time::timeout(std::time::Duration::from_secs(120), run.result()).await;
-                    (answer, ended.expect("it always ends"))
+                    (answer, ended.expect("the run always ends"))
                 })
             })
             .collect();

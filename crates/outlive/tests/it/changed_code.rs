@@ -1,4 +1,4 @@
-//! Deploys of other code while runs are in flight.
+//! Deploys of changed code while runs are in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ async fn fail<T>(message: &str) -> Result<T> {
     Err(message.into())
 }
 
-/// What registers one version of the workflow "w".
+/// Registers one version of the workflow "w".
 fn version<F, Fut, O>(workflow: F) -> impl Fn(Builder) -> Builder + Send + Sync + 'static
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -38,7 +38,7 @@ where
     move |engine| engine.workflow("w", Strict(workflow.clone()))
 }
 
-/// An engine on which the first version has begun its run "r".
+/// An engine on which the first version has started its run "r".
 async fn begun(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> TestEngine {
     let test = TestEngine::new(setup).await;
     test.start_json("w", "null").id("r").await.unwrap();
@@ -46,13 +46,13 @@ async fn begun(setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Te
     test
 }
 
-/// The process dies, and the next one has done what it can.
+/// Crashes the process and settles the next one.
 async fn restart(test: &mut TestEngine) {
     test.crash().await;
     test.settle().await;
 }
 
-/// The process dies, and one with other code has done what it can.
+/// Crashes the process and settles one with other code.
 async fn deploy(test: &mut TestEngine, setup: impl Fn(Builder) -> Builder + Send + Sync + 'static) {
     test.deploy(setup).await;
     test.settle().await;
@@ -66,7 +66,7 @@ async fn result<O: DeserializeOwned>(test: &TestEngine) -> Result<O, Error> {
     test.result(&find::<O>(test).await).await
 }
 
-/// Why the run is stuck.
+/// Returns why the run is stuck.
 async fn note(test: &TestEngine) -> String {
     let info = find::<serde_json::Value>(test).await.info().await.unwrap();
     assert_eq!(info.status, Status::Stuck, "{info:?}");
@@ -83,7 +83,7 @@ async fn a_then_b(ctx: Ctx, (): ()) -> Result<String> {
 // ---- order ----
 
 #[tokio::test]
-async fn steps_in_another_order_keep_their_values() {
+async fn reordered_steps_keep_their_values() {
     let mut test = begun(version(a_then_b)).await;
     let reordered = version(|ctx: Ctx, (): ()| async move {
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
@@ -97,7 +97,7 @@ async fn steps_in_another_order_keep_their_values() {
 }
 
 #[tokio::test]
-async fn an_inserted_step_runs_when_it_is_met_and_the_others_do_not() {
+async fn inserted_steps_run_and_recorded_steps_do_not() {
     let mut test = begun(version(a_then_b)).await;
     let inserted = version(|ctx: Ctx, (): ()| async move {
         let zero = ctx.step("zero", || ok("0".to_owned())).await?;
@@ -117,7 +117,7 @@ async fn an_inserted_step_runs_when_it_is_met_and_the_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_sleep_goes_on_to_its_time_when_a_step_is_inserted_before_it() {
+async fn step_inserted_before_a_sleep_does_not_move_its_end() {
     let mut test = begun(version(a_then_b)).await;
     let start = test.clock().now();
     test.advance("20 minutes").await;
@@ -132,7 +132,7 @@ async fn a_sleep_goes_on_to_its_time_when_a_step_is_inserted_before_it() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_gone_is_no_error() {
+async fn removed_step_is_not_an_error() {
     let mut test = begun(version(a_then_b)).await;
     let removed = version(|ctx: Ctx, (): ()| async move {
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
@@ -144,12 +144,12 @@ async fn a_step_that_is_gone_is_no_error() {
     assert_eq!(
         find::<String>(&test).await.completed_steps().await.unwrap(),
         ["a", "b"],
-        "what was done stays recorded"
+        "completed steps stay recorded"
     );
 }
 
 #[tokio::test]
-async fn a_sleep_that_is_gone_does_not_hold_the_run_up() {
+async fn removed_sleep_does_not_hold_up_the_run() {
     let mut test = begun(version(a_then_b)).await;
     deploy(&mut test, version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) })).await;
     test.advance("1 hour").await;
@@ -159,7 +159,7 @@ async fn a_sleep_that_is_gone_does_not_hold_the_run_up() {
 // ---- names ----
 
 #[tokio::test]
-async fn a_renamed_step_that_says_what_it_was_keeps_its_value() {
+async fn renamed_step_with_was_keeps_its_value() {
     let mut test = begun(version(a_then_b)).await;
     let renamed = version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
@@ -173,9 +173,9 @@ async fn a_renamed_step_that_says_what_it_was_keeps_its_value() {
     assert_eq!((test.executions("first"), test.executions("a")), (0, 1));
 }
 
-/// Both wrote the end of "a" into the journal, which nobody could read any more: the run was lost at the next restart.
+/// Both steps recorded the end of "a", which made the journal unreadable: the run was lost at the next restart.
 #[tokio::test]
-async fn a_new_step_with_the_name_that_a_renamed_one_had_is_refused_before_it_is_written() {
+async fn new_step_with_the_old_name_of_a_renamed_step_is_refused() {
     let mut test = begun(version(a_then_b)).await;
     let reused = version(|ctx: Ctx, (): ()| async move {
         let first = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
@@ -189,18 +189,18 @@ async fn a_new_step_with_the_name_that_a_renamed_one_had_is_refused_before_it_is
     restart(&mut test).await;
     let said = note(&test).await;
     assert!(said.starts_with("step:a (") && said.contains("was the name of another step in this run"), "{said}");
-    let mended = version(|ctx: Ctx, (): ()| async move {
+    let fixed = version(|ctx: Ctx, (): ()| async move {
         let first = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
         let second = ctx.step("second", || ok("new".to_owned())).await?;
         ctx.sleep("1 hour").await?;
         Ok(first + &second)
     });
-    deploy(&mut test, mended).await;
+    deploy(&mut test, fixed).await;
     assert_eq!(result::<String>(&test).await.unwrap(), "a1new");
 }
 
 #[tokio::test]
-async fn a_renamed_step_that_does_not_say_so_runs_as_the_new_step_it_is() {
+async fn renamed_step_without_was_runs_as_a_new_step() {
     let mut test = begun(version(a_then_b)).await;
     let renamed = version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("first", || ok("a2".to_owned())).await?;
@@ -214,14 +214,14 @@ async fn a_renamed_step_that_does_not_say_so_runs_as_the_new_step_it_is() {
 }
 
 #[tokio::test]
-async fn a_new_run_of_a_renamed_step_is_recorded_under_the_new_name() {
+async fn new_run_records_a_renamed_step_under_its_new_name() {
     let renamed = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("first", || ok(1)).was("a").await?) });
     let test = begun(renamed).await;
     assert_eq!(find::<u32>(&test).await.completed_steps().await.unwrap(), ["first"]);
 }
 
 #[tokio::test]
-async fn the_occurrences_of_a_renamed_step_keep_their_values() {
+async fn occurrences_of_a_renamed_step_keep_their_values() {
     let three = |name: &'static str, old: &'static str, from: u32| {
         version(move |ctx: Ctx, (): ()| async move {
             let mut all = Vec::new();
@@ -239,7 +239,7 @@ async fn the_occurrences_of_a_renamed_step_keep_their_values() {
 }
 
 #[tokio::test]
-async fn a_renamed_step_keeps_its_attempts_and_its_due_time() {
+async fn renamed_step_keeps_its_attempts_and_due_time() {
     let flaky = |name: &'static str, old: &'static str| {
         version(move |ctx: Ctx, (): ()| async move {
             let body = |attempt: Attempt| async move {
@@ -259,11 +259,11 @@ async fn a_renamed_step_keeps_its_attempts_and_its_due_time() {
     deploy(&mut test, flaky("new", "old")).await;
     let (number, key) = result::<(u32, String)>(&test).await.unwrap();
     assert_eq!((number, test.clock().now().since(start)), (3, Duration::from_secs(7200)));
-    assert!(key.ends_with("step:old"), "an outside service knows the step by that key: {key}");
+    assert!(key.ends_with("step:old"), "external services know the step by that key: {key}");
 }
 
 #[tokio::test]
-async fn a_renamed_step_keeps_its_value_by_key_however_the_calls_are_ordered() {
+async fn was_and_key_can_be_called_in_either_order() {
     let keyed = version(|ctx: Ctx, (): ()| async move {
         for n in 0..2 {
             ctx.step("old", || ok(n)).key(n).await?;
@@ -284,7 +284,7 @@ async fn a_renamed_step_keeps_its_value_by_key_however_the_calls_are_ordered() {
 }
 
 #[tokio::test]
-async fn a_loop_with_keys_that_skips_an_item_keeps_the_values_of_the_others() {
+async fn keyed_loop_that_skips_an_item_keeps_the_other_values() {
     let items = |items: &'static [&'static str], suffix: &'static str| {
         version(move |ctx: Ctx, (): ()| async move {
             let mut all = Vec::new();
@@ -304,7 +304,7 @@ async fn a_loop_with_keys_that_skips_an_item_keeps_the_values_of_the_others() {
 // ---- types ----
 
 #[tokio::test]
-async fn a_value_that_does_not_read_as_the_new_type_sets_the_run_aside_until_the_type_is_mended() {
+async fn value_that_does_not_read_as_the_new_type_makes_the_run_stuck_until_fixed() {
     let mut test = begun(version(a_then_b)).await;
     let changed = version(|ctx: Ctx, (): ()| async move {
         let a: u32 = ctx.step("a", || ok(5)).await?;
@@ -315,14 +315,14 @@ async fn a_value_that_does_not_read_as_the_new_type_sets_the_run_aside_until_the
     test.advance("1 hour").await;
     let note = note(&test).await;
     assert!(note.contains("step \"a\"") && note.contains("u32") && note.contains("\"a1\""), "{note}");
-    assert_eq!(test.executions("a"), 1, "nothing is run again on a guess");
+    assert_eq!(test.executions("a"), 1, "nothing runs again on a guess");
     deploy(&mut test, version(a_then_b)).await;
     assert_eq!(result::<String>(&test).await.unwrap(), "a1b1");
     assert_eq!((test.executions("a"), test.executions("b")), (1, 1));
 }
 
 #[tokio::test]
-async fn a_type_that_reads_what_was_recorded_is_fine() {
+async fn new_type_that_reads_the_recorded_value_is_fine() {
     #[derive(Serialize, Deserialize)]
     struct Old {
         cents: u32,
@@ -349,7 +349,7 @@ async fn a_type_that_reads_what_was_recorded_is_fine() {
 }
 
 #[tokio::test]
-async fn a_signal_that_does_not_read_as_the_new_type_is_a_dead_letter_and_is_not_lost() {
+async fn signal_that_does_not_read_as_the_new_type_is_a_dead_letter() {
     async fn takes_text(ctx: Ctx, (): ()) -> Result<String> {
         ctx.sleep("1 hour").await?;
         Ok(ctx.wait::<String>("name").await?)
@@ -370,7 +370,7 @@ async fn a_signal_that_does_not_read_as_the_new_type_is_a_dead_letter_and_is_not
 }
 
 #[tokio::test]
-async fn an_input_that_does_not_read_as_the_new_type_sets_the_run_aside_until_the_type_is_mended() {
+async fn input_that_does_not_read_as_the_new_type_makes_the_run_stuck_until_fixed() {
     async fn takes_number(ctx: Ctx, n: u32) -> Result<u32> {
         ctx.sleep("1 hour").await?;
         Ok(n)
@@ -390,7 +390,7 @@ async fn an_input_that_does_not_read_as_the_new_type_sets_the_run_aside_until_th
 }
 
 #[tokio::test]
-async fn what_was_recorded_as_a_step_is_not_taken_for_a_signal_of_that_name() {
+async fn recorded_step_is_not_mistaken_for_a_signal_of_the_same_name() {
     let mut test = begun(version(a_then_b)).await;
     let changed = version(|ctx: Ctx, (): ()| async move {
         let a: String = ctx.wait("a").await?;
@@ -407,7 +407,7 @@ async fn what_was_recorded_as_a_step_is_not_taken_for_a_signal_of_that_name() {
 // ---- workflows ----
 
 #[tokio::test]
-async fn a_run_whose_workflow_is_not_registered_is_set_aside_visibly_and_goes_on_when_it_is_again() {
+async fn run_of_an_unregistered_workflow_is_stuck_until_it_is_registered_again() {
     let mut test = begun(version(a_then_b)).await;
     deploy(&mut test, |engine| engine).await;
     test.advance("2 hours").await;
@@ -421,7 +421,7 @@ async fn a_run_whose_workflow_is_not_registered_is_set_aside_visibly_and_goes_on
 }
 
 #[tokio::test]
-async fn a_signal_to_a_run_whose_workflow_is_not_registered_is_kept_for_it() {
+async fn signal_to_a_run_of_an_unregistered_workflow_is_kept() {
     async fn waits(ctx: Ctx, (): ()) -> Result<Vec<u32>> {
         Ok(vec![ctx.wait("n").await?, ctx.wait("n").await?])
     }
@@ -438,7 +438,7 @@ async fn a_signal_to_a_run_whose_workflow_is_not_registered_is_kept_for_it() {
 }
 
 #[tokio::test]
-async fn a_run_by_hand_paused_stays_so_through_a_deploy() {
+async fn manually_paused_run_stays_paused_through_a_deploy() {
     let mut test = begun(version(a_then_b)).await;
     find::<String>(&test).await.pause().await.unwrap();
     test.settle().await;
@@ -452,7 +452,7 @@ async fn a_run_by_hand_paused_stays_so_through_a_deploy() {
 }
 
 #[tokio::test]
-async fn a_function_under_another_name_in_the_code_is_the_same_workflow() {
+async fn renamed_function_is_the_same_workflow() {
     async fn checkout(ctx: Ctx, (): ()) -> Result<String> {
         a_then_b(ctx, ()).await
     }
@@ -464,7 +464,7 @@ async fn a_function_under_another_name_in_the_code_is_the_same_workflow() {
 // ---- strict ----
 
 #[tokio::test]
-async fn in_a_strict_workflow_a_step_that_is_gone_sets_the_run_aside_before_anything_new_runs() {
+async fn strict_run_is_stuck_on_a_removed_step_before_anything_new_runs() {
     let mut test = begun(version(a_then_b)).await;
     let renamed = strict_version(|ctx: Ctx, (): ()| async move {
         let new = ctx.step("new", || ok("n".to_owned())).await?;
@@ -485,7 +485,7 @@ async fn in_a_strict_workflow_a_step_that_is_gone_sets_the_run_aside_before_anyt
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_a_run_does_not_end_over_what_is_recorded_and_not_asked_for() {
+async fn strict_run_does_not_end_with_unclaimed_entries() {
     let mut test = begun(version(a_then_b)).await;
     let shorter = strict_version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(String::new())).await?) });
     deploy(&mut test, shorter).await;
@@ -495,7 +495,7 @@ async fn in_a_strict_workflow_a_run_does_not_end_over_what_is_recorded_and_not_a
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_a_sleep_under_way_that_is_gone_sets_the_run_aside() {
+async fn strict_run_is_stuck_if_its_pending_sleep_was_removed() {
     let mut test = begun(version(a_then_b)).await;
     let awake = strict_version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("a", || ok(String::new())).await?;
@@ -511,7 +511,7 @@ async fn in_a_strict_workflow_a_sleep_under_way_that_is_gone_sets_the_run_aside(
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_steps_in_another_order_are_fine() {
+async fn strict_run_accepts_reordered_steps() {
     let mut test = begun(version(a_then_b)).await;
     let reordered = strict_version(|ctx: Ctx, (): ()| async move {
         let b = ctx.step("b", || ok("b2".to_owned())).await?;
@@ -524,7 +524,7 @@ async fn in_a_strict_workflow_steps_in_another_order_are_fine() {
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_a_step_that_says_what_it_was_is_fine() {
+async fn strict_run_accepts_a_renamed_step_with_was() {
     let mut test = begun(version(a_then_b)).await;
     let renamed = strict_version(|ctx: Ctx, (): ()| async move {
         let a = ctx.step("first", || ok("a2".to_owned())).was("a").await?;
@@ -537,7 +537,7 @@ async fn in_a_strict_workflow_a_step_that_says_what_it_was_is_fine() {
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_what_a_paused_run_has_not_come_to_yet_is_no_orphan() {
+async fn strict_paused_run_does_not_count_unreplayed_entries_as_orphaned() {
     let setup = strict_version(a_then_b);
     let mut test = TestEngine::new(setup).paranoid(false).await;
     test.start_json("w", "null").id("r").await.unwrap();
@@ -554,7 +554,7 @@ async fn in_a_strict_workflow_what_a_paused_run_has_not_come_to_yet_is_no_orphan
 }
 
 #[tokio::test]
-async fn in_a_strict_workflow_the_loser_of_a_race_is_no_orphan() {
+async fn strict_run_does_not_count_the_loser_of_a_race_as_orphaned() {
     async fn race(ctx: Ctx, (): ()) -> Result<u32> {
         let won = tokio::select! {
             biased;
@@ -574,7 +574,7 @@ async fn in_a_strict_workflow_the_loser_of_a_race_is_no_orphan() {
 // ---- settings of steps ----
 
 #[tokio::test]
-async fn a_fallback_that_is_gone_while_it_ran_does_not_leave_the_run_hanging() {
+async fn fallback_removed_while_it_ran_does_not_hang_the_run() {
     let is_up = Arc::new(AtomicBool::new(false));
     let up = is_up.clone();
     let with_fallback = version(move |ctx: Ctx, (): ()| {
@@ -592,12 +592,12 @@ async fn a_fallback_that_is_gone_while_it_ran_does_not_leave_the_run_hanging() {
     )
     .await;
     let ended = result::<u32>(&test).await;
-    let is_told = matches!(&ended, Err(Error::Failed { .. } | Error::Stuck { .. }));
-    assert!(is_told && ended.as_ref().unwrap_err().to_string().contains("price"), "{ended:?}");
+    let is_reported = matches!(&ended, Err(Error::Failed { .. } | Error::Stuck { .. }));
+    assert!(is_reported && ended.as_ref().unwrap_err().to_string().contains("price"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_retry_that_was_recorded_is_made_when_it_is_due_whatever_the_new_policy_says() {
+async fn recorded_retry_keeps_its_due_time_under_a_new_policy() {
     let policy = |retry: fn() -> Retry| {
         version(move |ctx: Ctx, (): ()| async move {
             let body = |attempt: Attempt| async move {
@@ -614,7 +614,7 @@ async fn a_retry_that_was_recorded_is_made_when_it_is_due_whatever_the_new_polic
 }
 
 #[tokio::test]
-async fn a_longer_sleep_in_new_code_does_not_move_one_that_is_under_way() {
+async fn longer_sleep_in_new_code_does_not_move_a_pending_one() {
     let nap = |time: &'static str| version(move |ctx: Ctx, (): ()| async move { Ok(ctx.sleep(time).await?) });
     let mut test = begun(nap("1 hour")).await;
     let start = test.clock().now();

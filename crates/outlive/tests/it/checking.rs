@@ -1,4 +1,4 @@
-//! What a check foresees is what a deploy of that code then does, and a check changes nothing.
+//! Checks predict what a deploy of the new code does, and change nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ where
     Arc::new(move |engine| engine.workflow("w", Strict(workflow.clone())))
 }
 
-/// An engine on which the code of before has begun its run "r".
+/// An engine on which the old code has started its run "r".
 async fn begun(setup: &Setup) -> TestEngine {
     let setup = setup.clone();
     let test = TestEngine::new(move |engine| setup(engine)).await;
@@ -49,7 +49,7 @@ async fn deploy(test: &mut TestEngine, setup: &Setup) {
     test.settle().await;
 }
 
-/// All that a store holds.
+/// Returns everything a store holds.
 async fn content(test: &TestEngine) -> String {
     let mut file = Vec::new();
     outlive::export::write(test, Filter::runs(), &mut file, |_| {}).await.unwrap();
@@ -57,7 +57,7 @@ async fn content(test: &TestEngine) -> String {
     text.split_once('\n').unwrap().1.to_owned()
 }
 
-/// Checks, and sees that nothing came of it.
+/// Checks the code, and asserts that the check wrote nothing.
 async fn foresee(test: &TestEngine, setup: &Setup) -> Report {
     let before = content(test).await;
     let report = check(test, |engine| setup(engine)).await;
@@ -78,7 +78,7 @@ async fn a_then_b(ctx: Ctx, (): ()) -> Result<String> {
     Ok(a + &b)
 }
 
-/// One way of changing the code.
+/// One way to change the code.
 struct Change {
     what: &'static str,
     code: Setup,
@@ -89,7 +89,7 @@ fn change(what: &'static str, foreseen: &'static str, code: Setup) -> Change {
     Change { what, code, foreseen }
 }
 
-/// Changes of order.
+/// Changes to the order of operations.
 fn moved() -> Vec<Change> {
     vec![
         change("nothing", "fine", version(a_then_b)),
@@ -117,7 +117,7 @@ fn moved() -> Vec<Change> {
     ]
 }
 
-/// Changes of what there is.
+/// Operations added or removed.
 fn more_and_less() -> Vec<Change> {
     vec![
         change(
@@ -171,7 +171,7 @@ fn more_and_less() -> Vec<Change> {
     ]
 }
 
-/// Changes of names, keys, scopes and kinds.
+/// Changes to names, keys, scopes and kinds.
 fn renamed() -> Vec<Change> {
     vec![
         change(
@@ -233,7 +233,7 @@ fn renamed() -> Vec<Change> {
     ]
 }
 
-/// Changes of types.
+/// Changes to types.
 fn retyped() -> Vec<Change> {
     vec![
         change(
@@ -253,7 +253,7 @@ fn retyped() -> Vec<Change> {
     ]
 }
 
-/// Changes after which the run cannot go on for other reasons.
+/// Changes after which the run cannot continue for other reasons.
 fn fatal() -> Vec<Change> {
     vec![
         change("not registered", "would be stuck", Arc::new(|engine| engine)),
@@ -282,7 +282,7 @@ fn fatal() -> Vec<Change> {
             }),
         ),
         change(
-            "it needs what nobody provides",
+            "it needs a value that is not provided",
             "would be stuck",
             version(|ctx: Ctx, (): ()| async move { Ok(*ctx.get::<u64>()) }),
         ),
@@ -306,7 +306,7 @@ fn fatal() -> Vec<Change> {
     ]
 }
 
-/// What came of a deploy must be what was foreseen.
+/// Asserts that a deploy did what the check predicted.
 async fn compare(what: &str, verdict: &Verdict, test: &TestEngine) {
     test.skip_time().await;
     let info = test.get_run::<serde_json::Value>("r").await.unwrap().info().await.unwrap();
@@ -324,7 +324,7 @@ async fn compare(what: &str, verdict: &Verdict, test: &TestEngine) {
             assert!(recorded.iter().all(|orphan| note.contains(&orphan.to_string())), "{what}: {note}");
         }
         Verdict::NewBeforeRecorded { asked, .. } => {
-            // A wait that is new waits; everything else runs.
+            // A new wait waits; everything else runs.
             let is_wait = asked.iter().any(|asked| asked.name.starts_with("wait:"));
             assert_eq!(info.status.is_ended(), !is_wait, "{what}: {info:?}");
         }
@@ -344,7 +344,7 @@ async fn compare(what: &str, verdict: &Verdict, test: &TestEngine) {
 }
 
 #[tokio::test]
-async fn what_is_foreseen_of_each_change_of_code_is_what_a_deploy_of_it_does() {
+async fn check_predicts_what_a_deploy_of_each_change_does() {
     let old = version(a_then_b);
     let all = [moved(), more_and_less(), renamed(), retyped(), fatal()];
     for Change { what, code, foreseen } in all.into_iter().flatten() {
@@ -357,7 +357,7 @@ async fn what_is_foreseen_of_each_change_of_code_is_what_a_deploy_of_it_does() {
 }
 
 #[tokio::test]
-async fn a_check_says_of_a_stuck_run_whether_this_code_heals_it() {
+async fn check_says_whether_the_code_heals_a_stuck_run() {
     let old = version(a_then_b);
     let stuck = retyped().into_iter().chain(fatal()).filter(|change| change.foreseen != "would fail");
     for Change { what, code, foreseen } in stuck {
@@ -372,7 +372,7 @@ async fn a_check_says_of_a_stuck_run_whether_this_code_heals_it() {
 }
 
 #[tokio::test]
-async fn what_is_said_to_be_renamed_keeps_its_value_with_what_is_suggested() {
+async fn suggested_was_keeps_the_values_of_renamed_steps() {
     let old = version(a_then_b);
     let both = |first: Option<&'static str>, second: Option<&'static str>| {
         version(move |ctx: Ctx, (): ()| async move {
@@ -388,16 +388,16 @@ async fn what_is_said_to_be_renamed_keeps_its_value_with_what_is_suggested() {
     let Verdict::Renamed { renames } = verdict(&foresee(&test, &both(None, None)).await) else { panic!() };
     let said: Vec<_> = renames.iter().map(|rename| (rename.to.name.as_str(), rename.was.as_deref())).collect();
     assert_eq!(said, [("step:first", Some("a")), ("step:second", Some("b"))]);
-    let mended = both(Some("a"), Some("b"));
-    assert_eq!(verdict(&foresee(&test, &mended).await), Verdict::Fine);
-    deploy(&mut test, &mended).await;
+    let fixed = both(Some("a"), Some("b"));
+    assert_eq!(verdict(&foresee(&test, &fixed).await), Verdict::Fine);
+    deploy(&mut test, &fixed).await;
     test.skip_time().await;
     assert_eq!(test.get_run::<String>("r").await.unwrap().result().await.unwrap(), "a1b1");
     assert_eq!((test.executions("first"), test.executions("second")), (0, 0));
 }
 
 #[tokio::test]
-async fn the_occurrences_of_a_renamed_step_are_one_new_name() {
+async fn occurrences_of_a_renamed_step_are_one_rename() {
     let loops = |name: &'static str| {
         version(move |ctx: Ctx, (): ()| async move {
             for n in 0..40 {
@@ -412,7 +412,7 @@ async fn the_occurrences_of_a_renamed_step_are_one_new_name() {
 }
 
 #[tokio::test]
-async fn a_step_of_another_type_is_no_new_name() {
+async fn step_of_another_type_is_not_reported_as_renamed() {
     let test = begun(&version(a_then_b)).await;
     let replaced = version(|ctx: Ctx, (): ()| async move {
         ctx.step("count", || ok(7_u32)).await?;
@@ -423,7 +423,7 @@ async fn a_step_of_another_type_is_no_new_name() {
 }
 
 #[tokio::test]
-async fn a_signal_that_was_taken_and_does_not_read_any_more_is_foreseen() {
+async fn retyped_signal_that_was_already_taken_is_predicted() {
     let takes = |is_text: bool| {
         version(move |ctx: Ctx, (): ()| async move {
             if is_text {
@@ -444,7 +444,7 @@ async fn a_signal_that_was_taken_and_does_not_read_any_more_is_foreseen() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_waits_for_a_stranger_is_foreseen_to_be_stuck() {
+async fn workflow_that_awaits_a_foreign_future_is_predicted_stuck() {
     let test = begun(&version(a_then_b)).await;
     let foreign = version(|ctx: Ctx, (): ()| async move {
         ctx.step("a", || ok(String::new())).await?;
@@ -456,7 +456,7 @@ async fn a_workflow_that_waits_for_a_stranger_is_foreseen_to_be_stuck() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_wakes_itself_for_ever_does_not_hold_a_check_up() {
+async fn workflow_that_wakes_itself_forever_does_not_hang_a_check() {
     let test = begun(&version(a_then_b)).await;
     let restless = version(|_: Ctx, (): ()| async move {
         std::future::poll_fn(|cx| {
@@ -470,7 +470,7 @@ async fn a_workflow_that_wakes_itself_for_ever_does_not_hold_a_check_up() {
 }
 
 #[tokio::test]
-async fn runs_that_have_ended_are_not_checked_and_those_that_wait_for_their_beginning_are() {
+async fn delayed_runs_are_checked_and_ended_runs_are_not() {
     let setup = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("a", || ok(1)).await?) });
     let test = begun(&setup).await;
     test.start_json("w", "null").id("later").delay("1 day").await.unwrap();
@@ -479,9 +479,9 @@ async fn runs_that_have_ended_are_not_checked_and_those_that_wait_for_their_begi
     foresee(&test, &setup).await.assert_fine();
 }
 
-/// What would break: a connection that may write moves the log into the file when it is the last to close.
+/// What would break: a writable connection checkpoints the WAL into the file when it is the last to close.
 #[tokio::test]
-async fn a_file_as_a_crash_left_it_is_checked_and_not_a_byte_of_it_changes() {
+async fn check_does_not_change_a_byte_of_a_crashed_file() {
     let folder = tempfile::tempdir().unwrap();
     let (live, copy) = (folder.path().join("live.db"), folder.path().join("copy.db"));
     let engine = Engine::open(&live).workflow("w", a_then_b).start().await.unwrap();
@@ -490,7 +490,7 @@ async fn a_file_as_a_crash_left_it_is_checked_and_not_a_byte_of_it_changes() {
         tokio::task::yield_now().await;
     }
     for suffix in ["", "-wal"] {
-        // By another process: closing a file of the store here would free its locks.
+        // Copied by another process: closing a file of the store here would release its locks.
         let files = [&live, &copy].map(|file| format!("{}{suffix}", file.display()));
         assert!(std::process::Command::new("cp").args(files).status().unwrap().success());
     }
@@ -499,13 +499,13 @@ async fn a_file_as_a_crash_left_it_is_checked_and_not_a_byte_of_it_changes() {
     check(&copy, |engine| engine.workflow("w", a_then_b)).await.assert_fine();
     assert_eq!(verdict(&check(&copy, |engine| engine).await).word(), "would be stuck");
     assert!(bytes() == before);
-    assert!(!folder.path().join("copy.db.lock").exists(), "nobody has taken the right to execute");
+    assert!(!folder.path().join("copy.db.lock").exists(), "the check took no lock");
     check(&live, |engine| engine.workflow("w", a_then_b)).await.assert_fine();
     engine.shutdown().await.unwrap();
 }
 
 #[tokio::test]
-async fn no_body_runs_in_a_check() {
+async fn check_runs_no_step_body() {
     static RAN: AtomicU64 = AtomicU64::new(0);
     async fn body() -> Result<u32> {
         RAN.fetch_add(1, Ordering::Relaxed);
@@ -514,7 +514,7 @@ async fn no_body_runs_in_a_check() {
     let test = begun(&version(a_then_b)).await;
     let new = version(|ctx: Ctx, (): ()| async move { Ok(ctx.step("new", body).await?) });
     assert_eq!(verdict(&foresee(&test, &new).await).word(), "cannot tell");
-    // Of one that has not begun nothing is recorded, so its first step could begin at once.
+    // A run that has not started has no entries, so its first step could begin at once.
     test.start_json("w", "null").id("later").delay("1 day").await.unwrap();
     assert_eq!(foresee(&test, &new).await.count("fine"), 1);
     assert_eq!(RAN.load(Ordering::Relaxed), 0);
@@ -522,7 +522,7 @@ async fn no_body_runs_in_a_check() {
 
 #[tokio::test]
 #[should_panic(expected = "looks renamed  step:first")]
-async fn a_report_that_is_not_fine_says_so_in_a_table() {
+async fn assert_fine_panics_with_a_table_of_findings() {
     let test = begun(&version(a_then_b)).await;
     let renamed = version(|ctx: Ctx, (): ()| async move {
         ctx.step("first", || ok("a2".to_owned())).await?;

@@ -1,4 +1,4 @@
-//! A check of a store in which runs go on while they are looked at.
+//! A check of a store whose runs make progress during the check.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use outlive_core::store::commit::{Answer, Epoch, Write};
 use outlive_core::store::query::{Counts, FeedItem, Instance, Page, Query, Suspect, Wake};
 use outlive_testkit::{TestEngine, check};
 
-/// A store whose lists are of an earlier moment than all else it says.
+/// A store whose listing is older than everything else it returns.
 struct Late {
     store: Arc<dyn Store>,
     listed: Instance,
@@ -88,7 +88,7 @@ impl Store for Late {
     }
 
     fn release(&self, _: Epoch) -> Answered<'_, ()> {
-        panic!("a check has nothing to give back")
+        panic!("a check has no lease to release")
     }
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -100,14 +100,14 @@ impl Store for Late {
     }
 }
 
-/// Sleeps, and is then at work for as long as its flag says.
+/// Sleeps, then runs a step that never ends if the flag says so.
 async fn nap_and_work(ctx: Ctx, is_endless: bool) -> Result<()> {
     ctx.sleep("1 hour").await?;
     let body = || async move { if is_endless { std::future::pending().await } else { Ok::<_, BoxError>(()) } };
     Ok(ctx.step("work", body).await?)
 }
 
-/// A store that has listed a run while it slept, and was asked for the rest when the sleep was over.
+/// A store that lists a run as sleeping, although its sleep is over by the time the rest is read.
 async fn late(is_endless: bool) -> (TestEngine, Arc<dyn Store>) {
     let test = TestEngine::new(|engine| engine.workflow("w", nap_and_work)).await;
     test.start(nap_and_work, &is_endless).id("r").await.unwrap();
@@ -119,17 +119,17 @@ async fn late(is_endless: bool) -> (TestEngine, Arc<dyn Store>) {
     (test, store)
 }
 
-/// What would break: a run that was listed while it slept, and is at work when its journal is read, seems to ask for a
-/// step that no quiet run could lack.
+/// What would break: a run that is listed as sleeping but is running when its journal is read seems to ask for a step
+/// that any idle run would have recorded.
 #[tokio::test]
-async fn a_run_that_goes_on_while_it_is_looked_at_is_looked_at_again() {
+async fn run_that_advances_during_a_check_is_checked_again() {
     let (_test, store) = late(true).await;
     let report = check(store, |engine| engine.workflow("w", nap_and_work)).await;
     assert_eq!((report.count("fine"), report.runs().len()), (1, 1), "{report}");
 }
 
 #[tokio::test]
-async fn a_run_that_ends_while_it_is_looked_at_is_not_in_the_report() {
+async fn run_that_ends_during_a_check_is_not_in_the_report() {
     let (_test, store) = late(false).await;
     let report = check(store, |engine| engine).await;
     assert!(report.runs().is_empty(), "{report}");

@@ -1,4 +1,4 @@
-//! A check never calls a deploy fine that does something again, and gives no advice that harms.
+//! A check never calls a deploy fine if it would repeat a step, and gives no harmful advice.
 
 use std::sync::Arc;
 
@@ -55,12 +55,12 @@ fn old() -> Setup {
     })
 }
 
-/// Versions that charge again.
+/// Versions that charge the card again.
 fn repeating() -> Vec<(&'static str, Setup)> {
     [hidden(), renamed()].into_iter().flatten().collect()
 }
 
-/// The step stands behind something else.
+/// The renamed step comes after something else.
 fn hidden() -> Vec<(&'static str, Setup)> {
     vec![
         (
@@ -93,7 +93,7 @@ fn hidden() -> Vec<(&'static str, Setup)> {
     ]
 }
 
-/// The step is not all that is another.
+/// The name of the step is not all that changed.
 fn renamed() -> Vec<(&'static str, Setup)> {
     vec![
         (
@@ -138,9 +138,9 @@ fn renamed() -> Vec<(&'static str, Setup)> {
     ]
 }
 
-/// What broke: of most of these a check said "new steps", with exit code 0, and the card was charged again.
+/// What broke: for most of these, a check reported "new steps" with exit code 0, and the card was charged again.
 #[tokio::test]
-async fn a_version_that_does_something_again_is_never_fine() {
+async fn version_that_repeats_a_step_is_never_fine() {
     let mut called_fine = Vec::new();
     for (what, code) in repeating() {
         let mut test = begun(&old()).await;
@@ -149,13 +149,13 @@ async fn a_version_that_does_something_again_is_never_fine() {
             called_fine.push(what);
         }
         deploy(&mut test, &code).await;
-        assert_eq!(test.executions("charge card"), 1, "{what}: it is charged again");
+        assert_eq!(test.executions("charge card"), 1, "{what}: the card is charged again");
     }
     assert!(called_fine.is_empty(), "{called_fine:?}");
 }
 
 #[tokio::test]
-async fn both_possibilities_are_named_where_a_check_cannot_tell() {
+async fn ambiguous_finding_names_both_possibilities() {
     for (what, code) in repeating() {
         let said = checked(&begun(&old()).await, &code).await.to_string();
         assert!(said.contains("step:charge (") && said.contains("tests/it/checking_repeats.rs:"), "{what}: {said}");
@@ -165,9 +165,9 @@ async fn both_possibilities_are_named_where_a_check_cannot_tell() {
     }
 }
 
-/// What broke: a step could say one old name, the last one, so that runs which had another were charged again.
+/// What broke: a step could name only its last old name, so runs that had recorded an earlier one were charged again.
 #[tokio::test]
-async fn a_step_that_was_renamed_twice_says_both_names_and_is_not_done_again() {
+async fn step_renamed_twice_can_name_both_and_is_not_repeated() {
     let named = |name: &'static str, was: &'static [&'static str]| {
         version(move |ctx: Ctx, (): ()| async move {
             was.iter().fold(ctx.step(name, text), |step, was| step.was(was)).await?;
@@ -183,10 +183,10 @@ async fn a_step_that_was_renamed_twice_says_both_names_and_is_not_done_again() {
     }
 }
 
-/// What broke: the first of two inserted steps was "looks like step:charge; add `.was("charge")`". Who did so had a run
-/// that was stuck at the second `charge`, or one that never charged.
+/// What broke: the first of two inserted steps was reported as "looks like step:charge; add `.was("charge")`".
+/// Following that advice gave a run that was stuck at the second `charge`, or one that never charged.
 #[tokio::test]
-async fn steps_that_are_inserted_are_not_said_to_be_the_recorded_one() {
+async fn inserted_steps_are_not_reported_as_renamed() {
     let inserted = version(|ctx: Ctx, (): ()| async move {
         ctx.step("look for fraud", text).await?;
         ctx.step("reserve", text).await?;
@@ -203,10 +203,10 @@ async fn steps_that_are_inserted_are_not_said_to_be_the_recorded_one() {
     assert_eq!(test.executions("charge"), 1);
 }
 
-/// What would harm: `reserve` is gone, and `charge` has a new name; to say that the new one was `reserve` would charge
-/// again, or never.
+/// What would harm: `charge` was removed and `label` was renamed; suggesting that the new step was `charge` would be
+/// wrong.
 #[tokio::test]
-async fn a_name_is_suggested_only_if_one_alone_can_be_meant() {
+async fn old_name_is_suggested_only_if_it_is_unambiguous() {
     let shorter = version(|ctx: Ctx, (): ()| async move {
         ctx.step("print label", text).await?; // `charge` is gone, and this was `label`
         Ok(ctx.sleep("1 hour").await?)
@@ -216,9 +216,9 @@ async fn a_name_is_suggested_only_if_one_alone_can_be_meant() {
     assert!(report.exit_code() == 1 && !report.to_string().contains(".was(\""), "{report}");
 }
 
-/// A step more before a sleep is the most common change of all, and harmless.
+/// One more step before a sleep is the most common change, and a harmless one.
 #[tokio::test]
-async fn a_step_before_a_recorded_sleep_is_fine() {
+async fn new_step_before_a_recorded_sleep_is_fine() {
     let inserted = version(|ctx: Ctx, (): ()| async move {
         ctx.step("charge", text).await?;
         ctx.step("label", text).await?;
@@ -231,10 +231,10 @@ async fn a_step_before_a_recorded_sleep_is_fine() {
     assert_eq!(deploy(&mut test, &inserted).await, Status::Completed);
 }
 
-/// What broke: what comes after a sleep was not looked at, so a step that moved behind it was orphaned, and a name that
-/// two steps claim was fine.
+/// What broke: the check stopped at a sleep, so a step that moved behind it was reported as orphaned, and a name that
+/// two steps claim was reported as fine.
 #[tokio::test]
-async fn a_check_looks_beyond_the_sleeps_that_a_run_is_in() {
+async fn check_looks_past_the_sleep_a_run_is_in() {
     let moved = version(|ctx: Ctx, (): ()| async move {
         ctx.step("charge", text).await?;
         ctx.sleep("1 hour").await?;
@@ -255,9 +255,9 @@ async fn a_check_looks_beyond_the_sleeps_that_a_run_is_in() {
     }
 }
 
-/// What broke: a signal that had come before its wait was not looked at.
+/// What broke: a signal that arrived before its wait was not checked.
 #[tokio::test]
-async fn a_signal_that_has_come_is_held_against_the_type_of_the_wait_that_would_take_it() {
+async fn waiting_signal_is_checked_against_the_type_of_its_wait() {
     let waits = |is_text: bool, naps: u32| {
         version(move |ctx: Ctx, (): ()| async move {
             for nap in 0..naps {
@@ -281,9 +281,9 @@ async fn a_signal_that_has_come_is_held_against_the_type_of_the_wait_that_would_
     }
 }
 
-/// What the guide says of rollbacks: v1, then v2, then v1 again.
+/// The guide's rollback: v1, then v2, then v1 again.
 #[tokio::test]
-async fn a_rollback_is_checked_as_any_deploy_is() {
+async fn rollback_is_checked_like_any_deploy() {
     let named = |name: &'static str, was: Option<&'static str>| {
         version(move |ctx: Ctx, (): ()| async move {
             was.into_iter().fold(ctx.step(name, text), |step, was| step.was(was)).await?;
@@ -299,7 +299,7 @@ async fn a_rollback_is_checked_as_any_deploy_is() {
     checked(&test, &one).await.assert_fine();
     assert_eq!(deploy(&mut test, &one).await, Status::Completed);
     assert_eq!((test.executions("charge"), test.executions("charge card")), (1, 0));
-    // A run of v2 has the new name: v1 as it was would charge again, and v1 that says so does not.
+    // A run of v2 has the new name: v1 as it was would charge again, and v1 with `.was` does not.
     let mut test = begun(&two).await;
     assert_eq!(checked(&test, &one).await.exit_code(), 1);
     let one_again = named("charge", Some("charge card"));

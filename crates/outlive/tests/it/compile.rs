@@ -1,7 +1,8 @@
-//! A wrong workflow does not compile, and the compiler says what is wrong with it.
+//! A wrong workflow does not compile, and the compiler error says what is wrong with it.
 //!
-//! What it says is compared with the `.stderr` beside each case, which is the text of one compiler version; with any
-//! other, a wrong case need only fail. After a wanted change: `TRYBUILD=overwrite cargo test -p outlive --test it compile`.
+//! The error is compared with the `.stderr` file next to each case, which was recorded with one compiler version; with
+//! any other, a wrong case only has to fail. To accept a change, run
+//! `TRYBUILD=overwrite cargo test -p outlive --test it compile`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,18 +10,18 @@ use std::process::Command;
 #[path = "../compile/right.rs"]
 mod right;
 
-/// The compiler whose words are recorded.
+/// The compiler version whose errors are recorded.
 const RECORDED: &str = "rustc 1.95.";
-/// Where the other process of the test finds its cases.
+/// Environment variable with the folder of cases for the child process.
 const CASES: &str = "OUTLIVE_COMPILE_CASES";
 
 #[test]
-fn a_right_workflow_compiles_and_runs() {
-    right::main().expect("it is right");
+fn correct_workflow_compiles_and_runs() {
+    right::main().expect("the workflow is correct");
 }
 
 #[test]
-fn a_wrong_workflow_is_told_what_is_wrong() {
+fn wrong_workflow_gets_a_helpful_compiler_error() {
     if let Some(cases) = std::env::var_os(CASES) {
         check(Path::new(&cases));
     } else if compiler().starts_with(RECORDED) {
@@ -31,7 +32,7 @@ fn a_wrong_workflow_is_told_what_is_wrong() {
 }
 
 fn compiler() -> String {
-    let version = Command::new("rustc").arg("--version").output().expect("there is a compiler, it built this");
+    let version = Command::new("rustc").arg("--version").output().expect("the compiler that built this is installed");
     String::from_utf8_lossy(&version.stdout).into_owned()
 }
 
@@ -53,8 +54,8 @@ fn wrong_cases(cases: &Path) -> Vec<PathBuf> {
     wrong
 }
 
-/// Checks copies that have no `.stderr`, in a process that is told to write what is missing: all that can fail is that
-/// a case compiles.
+/// Checks copies without `.stderr` files in a process that writes the missing ones: the only possible failure is a case
+/// that compiles.
 fn check_without_words() {
     let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile");
     let _ = std::fs::remove_dir_all(&copies);
@@ -63,8 +64,8 @@ fn check_without_words() {
         let name = case.file_name().expect("a file has a name");
         std::fs::copy(&case, copies.join(name)).expect("a case can be copied");
     }
-    let this = std::env::current_exe().expect("this is a program");
-    let name = "compile::a_wrong_workflow_is_told_what_is_wrong";
+    let this = std::env::current_exe().expect("the test binary has a path");
+    let name = "compile::wrong_workflow_gets_a_helpful_compiler_error";
     let ended = Command::new(this).args([name, "--exact"]).env(CASES, &copies).env("TRYBUILD", "overwrite").status();
-    assert!(ended.expect("it can be run again").success(), "see above");
+    assert!(ended.expect("the test binary can be run again").success(), "see above");
 }

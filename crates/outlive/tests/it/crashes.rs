@@ -1,5 +1,5 @@
-//! P1, P2, P4: a crash before or after any commit, or at any two, changes neither the result nor what is recorded, and no
-//! side effect happens more often than once per crash more.
+//! P1, P2, P4: a crash before or after any commit, or at any two, changes neither the result nor the journal, and each
+//! crash repeats a side effect at most once.
 
 use crate::programs::PROGRAMS;
 
@@ -22,9 +22,9 @@ everywhere! {
     a_timeout_of_all_attempts_survives_a_crash_at_every_commit: "deadline";
     sleeps_survive_a_crash_at_every_commit: "sleep";
     waits_survive_a_crash_at_every_commit: "wait";
-    signals_that_come_before_the_wait_survive_a_crash_at_every_commit: "buffered";
-    a_wait_that_gives_up_survives_a_crash_at_every_commit: "wait_timeout";
-    a_signal_that_is_given_back_survives_a_crash_at_every_commit: "given_back";
+    signals_sent_before_the_wait_survive_a_crash_at_every_commit: "buffered";
+    a_wait_that_times_out_survives_a_crash_at_every_commit: "wait_timeout";
+    a_returned_signal_survives_a_crash_at_every_commit: "given_back";
     a_signal_that_beats_a_sleep_survives_a_crash_at_every_commit: "signal_against_sleep";
     a_sleep_that_beats_a_signal_survives_a_crash_at_every_commit: "sleep_against_signal";
     a_race_survives_a_crash_at_every_commit: "race";
@@ -34,7 +34,7 @@ everywhere! {
     a_cancel_with_clean_up_survives_a_crash_at_every_commit: "cleaned";
     a_cancel_between_attempts_survives_a_crash_at_every_commit: "cancelled_retry";
     a_fallback_survives_a_crash_at_every_commit: "fallback";
-    a_step_that_may_run_once_never_runs_twice: "once";
-    what_is_drawn_survives_a_crash_at_every_commit: "drawn";
+    an_at_most_once_step_never_runs_twice: "once";
+    random_values_survive_a_crash_at_every_commit: "drawn";
     a_failure_survives_a_crash_at_every_commit: "failing";
 }

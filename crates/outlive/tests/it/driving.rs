@@ -1,4 +1,4 @@
-//! What a driver must bear: futures that wake themselves, errors that cannot be told, a retry right after the end.
+//! Hard cases for a driver: futures that wake themselves, errors whose `Display` panics, a retry right after the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// Pends this often, and wakes itself each time.
+/// Is pending this many times, and wakes itself each time.
 async fn spin(mut times: u32) {
     std::future::poll_fn(move |cx| {
         if times == 0 {
@@ -26,8 +26,8 @@ async fn spin(mut times: u32) {
 }
 
 #[tokio::test]
-async fn a_workflow_that_wakes_itself_very_often_is_not_taken_for_quiet() {
-    // After 256 times it was: it paused for ever, waiting for nothing.
+async fn workflow_that_wakes_itself_often_is_not_mistaken_for_idle() {
+    // After 256 wakes it was, and paused forever, waiting for nothing.
     async fn spins(ctx: Ctx, _: ()) -> Result<u32> {
         spin(3_000).await;
         let got = ctx.step("after", || ok(7)).await?;
@@ -40,8 +40,8 @@ async fn a_workflow_that_wakes_itself_very_often_is_not_taken_for_quiet() {
 }
 
 #[tokio::test]
-async fn a_wide_and_nested_map_replays_exactly() {
-    // It wakes itself so often that outcomes were delivered before all branches had asked.
+async fn wide_nested_map_replays_exactly() {
+    // It wakes itself so often that outcomes were delivered before all branches had asked for theirs.
     async fn wide(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
         let outer = |scope: Ctx, i: u32| async move {
             let inner = |scope: Ctx, i: u32| async move {
@@ -63,7 +63,7 @@ async fn a_wide_and_nested_map_replays_exactly() {
 }
 
 #[tokio::test]
-async fn a_step_that_wakes_itself_for_another_task_lets_that_task_run() {
+async fn step_that_spins_on_another_task_lets_that_task_run() {
     async fn waits(ctx: Ctx, _: ()) -> Result<u32> {
         let body = || async {
             let is_set = Arc::new(AtomicBool::new(false));
@@ -82,7 +82,7 @@ async fn a_step_that_wakes_itself_for_another_task_lets_that_task_run() {
 }
 
 #[tokio::test]
-async fn a_backoff_that_uses_the_context_sets_the_run_aside_and_hangs_nobody() {
+async fn backoff_that_uses_the_context_makes_the_run_stuck_and_does_not_hang() {
     async fn uses(ctx: Ctx, _: ()) -> Result<u32> {
         let inside = ctx.clone();
         let retry = Retry::times(3).custom(move |_| Duration::from_millis(inside.random() % 100));
@@ -98,26 +98,26 @@ async fn a_backoff_that_uses_the_context_sets_the_run_aside_and_hangs_nobody() {
 }
 
 #[tokio::test]
-async fn an_error_of_a_workflow_that_cannot_be_told_sets_the_run_aside() {
+async fn workflow_error_whose_display_panics_makes_the_run_stuck() {
     #[derive(Debug)]
-    struct Untold;
-    impl std::fmt::Display for Untold {
+    struct Undisplayable;
+    impl std::fmt::Display for Undisplayable {
         fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            panic!("it cannot be told")
+            panic!("it cannot be displayed")
         }
     }
-    impl std::error::Error for Untold {}
-    async fn fails(_: Ctx, _: ()) -> Result<(), Untold> {
-        Err(Untold)
+    impl std::error::Error for Undisplayable {}
+    async fn fails(_: Ctx, _: ()) -> Result<(), Undisplayable> {
+        Err(Undisplayable)
     }
     let test = TestEngine::new(|engine| engine.workflow("fails", fails)).await;
     let run = test.start(fails, &()).await.unwrap();
     let error = test.result(&run).await.unwrap_err();
-    assert!(error.is_stuck() && error.to_string().contains("it cannot be told"), "{error}");
+    assert!(error.is_stuck() && error.to_string().contains("it cannot be displayed"), "{error}");
 }
 
 #[tokio::test]
-async fn a_fallback_may_take_what_the_timed_out_body_held() {
+async fn fallback_can_take_a_lock_the_timed_out_body_held() {
     async fn locks(ctx: Ctx, _: ()) -> Result<u32> {
         let lock = tokio::sync::Mutex::new(());
         let body = || async {
@@ -136,8 +136,8 @@ async fn a_fallback_may_take_what_the_timed_out_body_held() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_retried_right_after_its_end_goes_on() {
-    // The claim found the driver of before, which had read its last letter.
+async fn run_retried_right_after_its_end_runs_again() {
+    // The claim found the previous driver, which had already read its last message.
     async fn flaky(ctx: Ctx, _: ()) -> Result<u32> {
         Ok(ctx.step("flaky", || async { Err::<u32, BoxError>("no".into()) }).await?)
     }
@@ -151,7 +151,7 @@ async fn a_run_that_is_retried_right_after_its_end_goes_on() {
 }
 
 #[tokio::test]
-async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
+async fn shutdown_while_an_at_most_once_step_starts_lets_it_run() {
     async fn once(ctx: Ctx, _: ()) -> Result<u32> {
         Ok(ctx.step("launch", || ok(1)).at_most_once().await?)
     }
@@ -171,9 +171,9 @@ async fn a_shutdown_in_the_start_of_a_step_that_may_run_once_lets_it_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_was_not_needed_goes_to_whoever_waits_for_it() {
-    // A start took the last place and gave it back, as the run was there already; nobody told the run that was due and
-    // had found no place, and it waited until something else happened.
+async fn freed_place_in_memory_goes_to_a_waiting_run() {
+    // A start took the last place in memory and gave it back, because the run already existed. The due run that had
+    // found no place was not notified, and waited until something else happened.
     async fn once(ctx: Ctx, _: ()) -> Result<u32> {
         let is_open = *ctx.get::<bool>();
         Ok(ctx.step("a", || async move { if is_open { ok(7).await } else { std::future::pending().await } }).await?)
@@ -188,8 +188,8 @@ async fn a_place_that_was_not_needed_goes_to_whoever_waits_for_it() {
     engine.start(once, &()).id("a").await.unwrap();
     engine.abandon().await;
     let engine = open(true).start().await.unwrap();
-    // It holds the place until the store has answered, and that takes a while.
+    // The start holds its place until the store has replied, which takes a while.
     store.add(Fault::UnknownAfter(store.writes() + 1));
     let run = engine.start(once, &()).id("a").await.unwrap();
-    tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it is taken up").unwrap();
+    tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("the run is resumed").unwrap();
 }

@@ -1,4 +1,4 @@
-//! Finding what is due: it goes on whatever the store has first, and memory holds the near future alone.
+//! Finding due work: nothing at the head of the store blocks it, and memory holds only the near future.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// A step at work until the gate opens; it takes no notice of messages.
+/// A step that runs until the gate opens and ignores messages.
 async fn long(ctx: Ctx, n: usize) -> Result<usize> {
     let gate = ctx.get::<Arc<Semaphore>>().clone();
     let body = || async {
@@ -56,15 +56,15 @@ async fn dozes(ctx: Ctx, n: u64) -> Result<()> {
     Ok(ctx.sleep("40 seconds").await?)
 }
 
-/// Fails if something does not come about at all.
+/// Fails if something never happens.
 async fn soon<T>(what: &str, waiting: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("{what} never happens"))
 }
 
-/// Runs at work that got a message from another process stay due in the store until they commit a state. When there
-/// were more of them than a page holds, nothing else that was due was ever found.
+/// Runs that get a message from another process during a step stay due in the store until they commit. When there were
+/// more of them than fit a page, no other due work was ever found.
 #[tokio::test]
-async fn what_comes_from_outside_is_found_beside_many_runs_with_unread_messages() {
+async fn outside_starts_are_found_among_many_runs_with_unread_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let gate = Arc::new(Semaphore::new(0));
@@ -96,9 +96,9 @@ async fn what_comes_from_outside_is_found_beside_many_runs_with_unread_messages(
     engine.shutdown().await.unwrap();
 }
 
-/// A run at work is due by its first message and stays so; it must hear of the second one, too.
+/// A run in a step becomes due with its first message and stays due; it must also notice the second.
 #[tokio::test]
-async fn each_message_from_outside_reaches_a_run_in_a_step() {
+async fn every_outside_message_reaches_a_run_in_a_step() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let gate = Arc::new(Semaphore::new(0));
@@ -119,9 +119,9 @@ async fn each_message_from_outside_reaches_a_run_in_a_step() {
     engine.shutdown().await.unwrap();
 }
 
-/// The wake of a far sleeper stayed in memory when the run left it, for 30 days.
+/// The wake of a long sleep stayed in memory for 30 days after its run had left.
 #[tokio::test]
-async fn a_run_that_leaves_memory_leaves_no_wake_there() {
+async fn run_that_leaves_memory_leaves_no_wake_behind() {
     let test = TestEngine::new(|engine| engine.workflow("naps", naps)).await;
     for _ in 0..20 {
         test.start(naps, &()).await.unwrap();
@@ -134,9 +134,9 @@ async fn a_run_that_leaves_memory_leaves_no_wake_there() {
     assert_eq!(test.count(Filter::runs().status(StatusKind::Completed)).await.unwrap().total(), 20);
 }
 
-/// A run that goes on before its time left its old wake behind, once for each time.
+/// A run that resumed early left its old wake behind each time.
 #[tokio::test]
-async fn a_run_that_goes_on_takes_its_wake_along() {
+async fn run_that_resumes_early_removes_its_wake() {
     let test = TestEngine::new(|engine| engine.workflow("dozes", dozes)).await;
     let run = test.start(dozes, &50).await.unwrap();
     for n in 0..50_u64 {

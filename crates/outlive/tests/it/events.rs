@@ -1,4 +1,4 @@
-//! Lifecycle events: complete, numbered, told once, and none lost by a crash.
+//! Lifecycle events: complete, numbered, reported once, and none lost in a crash.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ async fn work() -> Result<u32> {
     Ok(42)
 }
 
-/// Steps, a sleep, a wait that is answered and one that is not.
+/// Steps, a sleep, a wait that gets its signal and one that times out.
 async fn shop(ctx: Ctx, _: ()) -> Result<u32> {
     let retry = Retry::times(2).constant("1 minute").jitter(outlive::Jitter::none());
     let paid = ctx.step("charge", work).retry(retry.clone()).await?;
@@ -26,12 +26,12 @@ async fn all(client: &Client) -> Vec<LifecycleEvent> {
     client.events().from_start().await.unwrap().read(usize::MAX).await.unwrap()
 }
 
-/// Each as one line without its time, as people see it.
+/// Formats each event as one line without its time.
 fn lines(events: &[LifecycleEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{} {}", event.number, event.kind)).collect()
 }
 
-/// Of each instance the numbers are 1, 2, 3 and so on, and no id comes twice.
+/// Asserts that each instance's events are numbered 1, 2, 3 and so on, and that no id appears twice.
 #[track_caller]
 fn assert_whole(events: &[LifecycleEvent]) {
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
@@ -54,10 +54,10 @@ async fn shop_to_its_end(test: &TestEngine) {
     test.result(&run).await.unwrap_err();
 }
 
-/// L-D1, L-D3, L-15, L-20: each failed attempt has one event with its own number and the real error, and the one that
-/// succeeds has its own.
+/// L-D1, L-D3, L-15, L-20: each failed attempt has one event with its own number and the real error, and so has the one
+/// that succeeds.
 #[tokio::test]
-async fn everything_that_happens_to_a_run_is_told_in_order() {
+async fn lifecycle_events_of_a_run_are_complete_and_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     shop_to_its_end(&test).await;
     let events = all(&test.client()).await;
@@ -75,7 +75,7 @@ async fn everything_that_happens_to_a_run_is_told_in_order() {
         "9 step.completed step:charge (attempt 3)".into(),
         format!("10 sleep.set sleep until {}", t(62)),
         format!("11 run.paused (sleeping until {})", t(62)),
-        // The end of a sleep or a wait is what the run is taken up with.
+        // The end of a sleep or a wait is what resumes the run.
         "12 sleep.done sleep".into(),
         "13 run.resumed".into(),
         format!("14 wait.set wait:approval until {}", t(62 + 24 * 60)),
@@ -100,7 +100,7 @@ async fn everything_that_happens_to_a_run_is_told_in_order() {
 }
 
 #[tokio::test]
-async fn a_failed_attempt_says_what_follows_and_where_the_delay_comes_from() {
+async fn failed_attempt_event_says_what_follows_and_explains_the_delay() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     shop_to_its_end(&test).await;
     let events = all(&test.client()).await;
@@ -130,7 +130,7 @@ async fn with_fallback(ctx: Ctx, _: ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_step_that_falls_back_tells_why_it_did() {
+async fn step_that_falls_back_reports_why() {
     let test = TestEngine::new(|engine| engine.workflow("with_fallback", with_fallback)).await;
     let run = test.start(with_fallback, &()).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 7);
@@ -145,16 +145,16 @@ async fn a_step_that_falls_back_tells_why_it_did() {
     assert_eq!(fell, Some((2, Some(Reason::MaxAttempts), false)));
 }
 
-/// L-25: the events of a run that is cancelled are told as those of any other.
+/// L-25: a cancelled run reports its lifecycle events like any other.
 #[tokio::test]
-async fn a_cancelled_run_tells_of_its_end_and_of_what_it_left() {
+async fn cancelled_run_reports_its_end_and_its_cancelled_operations() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     let run = test.start(shop, &()).await.unwrap();
     test.settle().await;
     run.cancel("changed my mind").await.unwrap();
     test.settle().await;
-    let told = lines(&all(&test.client()).await);
-    let tail: Vec<&str> = told.iter().skip(5).map(String::as_str).collect();
+    let reported = lines(&all(&test.client()).await);
+    let tail: Vec<&str> = reported.iter().skip(5).map(String::as_str).collect();
     assert_eq!(
         tail,
         [
@@ -163,7 +163,7 @@ async fn a_cancelled_run_tells_of_its_end_and_of_what_it_left() {
             "8 run.resumed",
             "9 run.cancelled: changed my mind"
         ],
-        "{told:#?}"
+        "{reported:#?}"
     );
 }
 
@@ -178,44 +178,47 @@ async fn other(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stuck_run_says_why_and_tells_when_it_goes_on() {
+async fn stuck_run_reports_why_and_when_it_resumes() {
     let mut test = TestEngine::new(|engine| engine.workflow("pay", unsure)).paranoid(false).await;
     test.start(unsure, &()).id("p").await.unwrap();
     test.settle().await;
     test.deploy(|engine| engine.workflow("pay", outlive::Strict(other))).await;
     test.advance("2 days").await;
-    let told = all(&test.client()).await;
-    assert!(matches!(&told.last().unwrap().kind, LifecycleKind::RunStuck { reason } if reason.contains("charge")));
-    assert!(told.iter().any(|event| event.kind.as_str() == "step.started"), "a step with a timeout records its start");
+    let reported = all(&test.client()).await;
+    assert!(matches!(&reported.last().unwrap().kind, LifecycleKind::RunStuck { reason } if reason.contains("charge")));
+    assert!(
+        reported.iter().any(|event| event.kind.as_str() == "step.started"),
+        "a step with a timeout records its start"
+    );
     test.deploy(|engine| engine.workflow("pay", unsure)).await;
     test.advance("2 days").await;
-    let told = all(&test.client()).await;
-    assert_whole(&told);
-    let kinds: Vec<&str> = told.iter().map(|event| event.kind.as_str()).collect();
+    let reported = all(&test.client()).await;
+    assert_whole(&reported);
+    let kinds: Vec<&str> = reported.iter().map(|event| event.kind.as_str()).collect();
     assert!(kinds.contains(&"run.reopened") && kinds.ends_with(&["run.completed"]), "{kinds:?}");
 }
 
-/// A replay writes nothing, so it tells nothing.
+/// A replay writes nothing, so it reports nothing.
 #[tokio::test]
-async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
+async fn crash_neither_loses_nor_repeats_a_lifecycle_event() {
     let mut test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     (0..9).for_each(|_| test.fail_next("ship", "no truck"));
     let run = test.start(shop, &()).id("order-1").await.unwrap();
     run.signal("approval", "ada").await.unwrap();
     for _ in 0..40 {
         test.crash().await;
-        let told = all(&test.client()).await;
-        assert_whole(&told);
+        let reported = all(&test.client()).await;
+        assert_whole(&reported);
         test.crash().await;
-        assert_eq!(all(&test.client()).await, told[..], "a replay tells nothing");
-        if told.last().unwrap().kind.as_str() == "run.failed" {
+        assert_eq!(all(&test.client()).await, reported[..], "a replay reports nothing");
+        if reported.last().unwrap().kind.as_str() == "run.failed" {
             break;
         }
         test.advance("10 minutes").await;
     }
-    let told = all(&test.client()).await;
-    // How often it paused depends on the crashes; nothing else does.
-    let kinds = told.iter().map(|event| event.kind.as_str());
+    let reported = all(&test.client()).await;
+    // The number of pauses depends on the crashes; nothing else does.
+    let kinds = reported.iter().map(|event| event.kind.as_str());
     let kinds: Vec<_> = kinds.filter(|kind| !["run.paused", "run.resumed"].contains(kind)).collect();
     let expected = "run.queued run.started step.completed sleep.set sleep.done signal.taken wait.set wait.timed_out \
                     step.failed step.failed step.failed run.failed";
@@ -223,66 +226,66 @@ async fn a_crash_at_any_moment_loses_no_event_and_repeats_none() {
 }
 
 #[tokio::test]
-async fn a_subscriber_in_this_process_is_woken_and_misses_none() {
+async fn subscriber_in_the_same_process_misses_no_event() {
     let engine = Engine::open("memory:").workflow("with_fallback", with_fallback).start().await.unwrap();
     let mut events = engine.events().committed().await.unwrap();
     let runs = 50;
     let follower = tokio::spawn(async move {
-        let (mut told, mut ended) = (Vec::new(), 0);
+        let (mut reported, mut ended) = (Vec::new(), 0);
         while ended < runs {
             let event = events.next().await.unwrap();
             ended += u64::from(event.kind == LifecycleKind::RunCompleted);
-            told.push(event);
+            reported.push(event);
         }
-        (told, events)
+        (reported, events)
     });
     for _ in 0..runs {
         engine.start(with_fallback, &()).await.unwrap();
     }
-    let (told, mut events) = follower.await.unwrap();
-    assert_whole(&told);
-    assert_eq!(told, all(&engine.client()).await);
+    let (reported, mut events) = follower.await.unwrap();
+    assert_whole(&reported);
+    assert_eq!(reported, all(&engine.client()).await);
     let waiting = tokio::spawn(async move { events.next().await });
     engine.shutdown().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), "shutdown");
 }
 
-/// It goes away after each event and comes back by cursor: between the two that one line tells of, too.
+/// The subscriber leaves after each event and resumes by cursor, even between two events of one feed item.
 #[tokio::test]
-async fn a_subscriber_in_another_client_goes_on_by_cursor_and_misses_none() {
+async fn subscriber_in_another_client_resumes_by_cursor_and_misses_no_event() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let client = Client::open(&path).unwrap();
     let runs = 20;
     let follower = tokio::spawn(async move {
-        let (mut told, mut ended, mut kept) = (Vec::<LifecycleEvent>::new(), 0, Cursor::START.to_string());
+        let (mut reported, mut ended, mut kept) = (Vec::<LifecycleEvent>::new(), 0, Cursor::START.to_string());
         while ended < runs {
             let mut events = client.events().since(kept.parse().unwrap()).await.unwrap();
             let event = events.next().await.unwrap();
             kept = serde_json::to_string(&event.cursor()).unwrap();
             ended += u64::from(event.kind == LifecycleKind::RunCompleted);
-            told.push(event);
+            reported.push(event);
         }
-        told
+        reported
     });
     let engine = Engine::open(&path).workflow("with_fallback", with_fallback).start().await.unwrap();
     for _ in 0..runs {
         engine.start(with_fallback, &()).await.unwrap();
     }
-    let told = tokio::time::timeout(Duration::from_secs(60), follower).await.unwrap().unwrap();
-    assert_whole(&told);
-    assert_eq!(told, all(&engine.client()).await);
+    let reported = tokio::time::timeout(Duration::from_secs(60), follower).await.unwrap().unwrap();
+    assert_whole(&reported);
+    assert_eq!(reported, all(&engine.client()).await);
 }
 
 #[tokio::test]
-async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
+async fn engine_subscriber_sees_runs_started_by_another_process() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let engine = Engine::open(&path).workflow("shop", shop).start().await.unwrap();
     let mut events = engine.events().of("later").await.unwrap();
     let client = Client::open(&path).unwrap();
     let mut next = std::pin::pin!(events.next());
-    // It waits, and nothing that this process writes could wake it.
+    // The subscriber waits, and nothing this process writes could wake it.
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut next).await.is_err());
     client.start_json("shop", "null").id("later").delay("1 day").await.unwrap();
     let event = tokio::time::timeout(Duration::from_secs(120), next).await.unwrap().unwrap();
@@ -290,23 +293,24 @@ async fn what_another_process_starts_reaches_a_subscriber_of_the_executor() {
 }
 
 #[tokio::test]
-async fn a_pause_by_hand_is_told() {
+async fn manual_pause_is_reported() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     let run = test.start(shop, &()).await.unwrap();
     test.settle().await;
     run.pause().await.unwrap();
     test.settle().await;
-    let told = all(&test.client()).await;
+    let reported = all(&test.client()).await;
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|event| matches!(event.kind, LifecycleKind::RunPaused { why: StatusKind::Paused, until: None })),
         "{:#?}",
-        lines(&told)
+        lines(&reported)
     );
 }
 
 #[tokio::test]
-async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
+async fn old_lifecycle_events_are_trimmed_by_the_engine_clock() {
     let test = TestEngine::new(|engine| engine.workflow("with_fallback", with_fallback).keep_events("2 days")).await;
     let first = test.start(with_fallback, &()).await.unwrap();
     test.result(&first).await.unwrap();
@@ -323,9 +327,9 @@ async fn what_was_told_long_ago_is_forgotten_by_the_clock_of_the_engine() {
     assert_eq!(of(&second).len(), before.iter().filter(|event| event.instance == second.id()).count());
 }
 
-/// What broke: old events were first looked for after an hour, so a program that never lived that long kept them all.
+/// What broke: trimming first ran after an hour, so a program that never lived that long kept all events.
 #[tokio::test]
-async fn a_program_that_lives_for_minutes_trims_old_events_as_well() {
+async fn short_lived_program_trims_old_events_too() {
     let keeping = |engine: outlive::Builder| engine.workflow("with_fallback", with_fallback).keep_events("2 days");
     let test = TestEngine::new(keeping).await;
     let run = test.start(with_fallback, &()).await.unwrap();
@@ -342,41 +346,42 @@ async fn a_program_that_lives_for_minutes_trims_old_events_as_well() {
     assert_eq!(runs(&later).await, 0);
 }
 
-/// Each with what it is and which attempt, as far as steps are concerned.
+/// Formats the step events as kind, step and attempt.
 fn steps(events: &[LifecycleEvent]) -> Vec<String> {
     let steps = events.iter().filter(|event| event.kind.as_str().starts_with("step."));
     steps.map(|event| event.kind.to_string().split([':', ';']).take(2).collect::<Vec<_>>().join(":")).collect()
 }
 
 async fn next_until(events: &mut outlive::Events, kind: &str) -> Vec<LifecycleEvent> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let reading = async {
-        while told.last().is_none_or(|event: &LifecycleEvent| event.kind.as_str() != kind) {
-            told.push(events.next().await.unwrap());
+        while reported.last().is_none_or(|event: &LifecycleEvent| event.kind.as_str() != kind) {
+            reported.push(events.next().await.unwrap());
         }
     };
     tokio::time::timeout(Duration::from_secs(120), reading).await.unwrap();
-    told
+    reported
 }
 
 #[tokio::test]
-async fn each_attempt_that_begins_is_told_in_its_place_to_who_follows_in_this_process() {
+async fn subscriber_in_the_same_process_sees_each_attempt_start_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("shop", shop)).await;
     let mut events = test.events().await.unwrap();
     shop_to_its_end(&test).await;
-    let told = events.read(usize::MAX).await.unwrap();
-    let begun: Vec<String> = told.iter().filter(|event| !event.is_committed()).map(|event| event.id.clone()).collect();
+    let reported = events.read(usize::MAX).await.unwrap();
+    let begun: Vec<String> =
+        reported.iter().filter(|event| !event.is_committed()).map(|event| event.id.clone()).collect();
     assert_eq!(
         begun,
         ["charge-1", "charge-2", "charge-3", "ship-1", "ship-2", "ship-3"].map(|id| format!("1-step:{id}"))
     );
-    let committed: Vec<LifecycleEvent> = told.iter().filter(|event| event.is_committed()).cloned().collect();
-    assert_eq!(committed, all(&test.client()).await, "nothing else is changed by it");
-    // It comes behind all that was before it, and ahead of its end; its cursor is that of the one before it.
-    for (place, event) in told.iter().enumerate().filter(|(_, event)| !event.is_committed()) {
+    let committed: Vec<LifecycleEvent> = reported.iter().filter(|event| event.is_committed()).cloned().collect();
+    assert_eq!(committed, all(&test.client()).await, "starts change nothing else");
+    // A start comes after all that happened before it and ahead of its end; it has the cursor of the event before it.
+    for (place, event) in reported.iter().enumerate().filter(|(_, event)| !event.is_committed()) {
         let LifecycleKind::StepStarted { step, operation, attempt } = &event.kind else { panic!("{event}") };
         assert_eq!((event.number, operation.as_str()), (0, format!("step:{step}").as_str()));
-        let (before, after) = (&told[place - 1], &told[place + 1]);
+        let (before, after) = (&reported[place - 1], &reported[place + 1]);
         assert_eq!(event.cursor(), before.cursor());
         let is_before = ["run.started", "run.resumed"].contains(&before.kind.as_str());
         let is_end = match &after.kind {
@@ -388,16 +393,16 @@ async fn each_attempt_that_begins_is_told_in_its_place_to_who_follows_in_this_pr
     }
 }
 
-/// No pause lies between these attempts, and the next may begin before the failure of the last is durable.
+/// There is no pause between these attempts, and the next may begin before the last failure is durable.
 #[tokio::test]
-async fn attempts_that_follow_at_once_are_told_in_order_while_they_happen() {
+async fn back_to_back_attempts_are_reported_live_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(dir.path().join("shop.db"));
     let engine = engine.workflow("with_fallback", with_fallback).start().await.unwrap();
     let mut events = engine.events().await.unwrap();
     for _ in 0..20 {
         engine.start(with_fallback, &()).await.unwrap();
-        let told = next_until(&mut events, "run.completed").await;
+        let reported = next_until(&mut events, "run.completed").await;
         let expected = [
             "step.started step:ask (attempt 1)",
             "step.failed step:ask (attempt 1)",
@@ -405,39 +410,39 @@ async fn attempts_that_follow_at_once_are_told_in_order_while_they_happen() {
             "step.failed step:ask (attempt 2)",
             "step.completed step:ask (attempt 2)",
         ];
-        assert_eq!(steps(&told), expected);
-        assert!(told[2].kind.as_str() == "step.started", "{:#?}", lines(&told));
+        assert_eq!(steps(&reported), expected);
+        assert!(reported[2].kind.as_str() == "step.started", "{:#?}", lines(&reported));
     }
 }
 
-/// A replay runs no body, so it tells of none; a start that is recorded is told once, as it is recorded.
+/// A replay runs no body, so it reports no start; a recorded start is reported once, as recorded.
 #[tokio::test]
-async fn a_replay_begins_no_attempt_and_a_start_that_is_recorded_is_told_by_that_alone() {
+async fn replay_reports_no_start_and_a_recorded_start_is_reported_once() {
     let mut test = TestEngine::new(|engine| engine.workflow("shop", shop).workflow("pay", unsure)).await;
     test.start(shop, &()).id("order").await.unwrap();
     let mut events = test.events().of("p").await.unwrap();
     test.start(unsure, &()).id("p").await.unwrap();
     test.settle().await;
-    let told = events.read(usize::MAX).await.unwrap();
-    assert_eq!(steps(&told), ["step.started step:charge (attempt 1)", "step.completed step:charge (attempt 1)"]);
-    assert!(told.iter().all(LifecycleEvent::is_committed));
+    let reported = events.read(usize::MAX).await.unwrap();
+    assert_eq!(steps(&reported), ["step.started step:charge (attempt 1)", "step.completed step:charge (attempt 1)"]);
+    assert!(reported.iter().all(LifecycleEvent::is_committed));
     test.crash().await;
     let mut events = test.events().await.unwrap();
     let run = test.get_run::<u32>("order").await.unwrap();
     test.advance("70 minutes").await;
     run.signal("approval", "ada").await.unwrap();
     test.advance("3 hours").await;
-    let told = events.read(usize::MAX).await.unwrap();
-    assert_eq!(steps(&told), ["step.started step:ship (attempt 1)", "step.completed step:ship (attempt 1)"]);
+    let reported = events.read(usize::MAX).await.unwrap();
+    assert_eq!(steps(&reported), ["step.started step:ship (attempt 1)", "step.completed step:ship (attempt 1)"]);
 }
 
 #[tokio::test]
-async fn who_is_slow_misses_starts_alone_and_holds_up_nobody() {
+async fn slow_subscriber_misses_only_starts_and_blocks_no_run() {
     let engine = Engine::open("memory:").workflow("busy", busy).start().await.unwrap();
     let mut events = engine.events().await.unwrap();
     assert_eq!(engine.start(busy, &3_000).await.unwrap().result().await.unwrap(), 3_000);
-    let told = events.read(usize::MAX).await.unwrap();
-    let (committed, begun): (Vec<_>, Vec<_>) = told.into_iter().partition(LifecycleEvent::is_committed);
+    let reported = events.read(usize::MAX).await.unwrap();
+    let (committed, begun): (Vec<_>, Vec<_>) = reported.into_iter().partition(LifecycleEvent::is_committed);
     assert_eq!(committed, all(&engine.client()).await);
     assert_eq!(begun.len(), 1024, "the last ones are kept");
     assert!(begun.last().unwrap().kind.to_string().contains("#3000"), "{}", begun.last().unwrap());
@@ -451,19 +456,19 @@ async fn busy(ctx: Ctx, count: u32) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn another_client_is_told_of_no_attempt_before_it_ends() {
+async fn another_client_sees_no_attempt_before_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let engine = Engine::open(&path).workflow("busy", busy).start().await.unwrap();
     let client = Client::open(&path).unwrap();
     let mut events = client.events().await.unwrap();
     engine.start(busy, &3).await.unwrap();
-    let told = next_until(&mut events, "run.completed").await;
-    assert_whole(&told);
-    assert_eq!(told, all(&engine.client()).await);
+    let reported = next_until(&mut events, "run.completed").await;
+    assert_whole(&reported);
+    assert_eq!(reported, all(&engine.client()).await);
 }
 
-/// Lets each step end once its start was seen.
+/// Lets each step end once its start has been seen.
 #[derive(Clone, Default)]
 struct Gate(std::sync::Arc<tokio::sync::Notify>);
 
@@ -480,7 +485,7 @@ async fn gated(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_is_told_while_its_step_is_at_work() {
+async fn start_is_reported_while_its_step_runs() {
     let dir = tempfile::tempdir().unwrap();
     let (path, gate) = (dir.path().join("shop.db"), Gate::default());
     let engine = Engine::open(&path).provide(gate.clone()).workflow("gated", gated).start().await.unwrap();

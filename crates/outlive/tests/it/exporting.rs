@@ -1,4 +1,4 @@
-//! Exports: what is written is read back, and what is not whole is refused by its line.
+//! Exports: they read back as written, and an incomplete one is refused with the line number.
 
 use outlive::Builder;
 use outlive::check::Verdict;
@@ -11,7 +11,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// Does one of everything that is recorded.
+/// Does one of everything that gets recorded.
 async fn busy(ctx: Ctx, n: u32) -> Result<String> {
     ctx.step("charge", || ok(format!("paid {n}\n\"twice\""))).timeout("1 hour").await?;
     let failing = || async { Err::<(), _>(BoxError::from("no")) };
@@ -23,7 +23,7 @@ async fn busy(ctx: Ctx, n: u32) -> Result<String> {
     Ok(by)
 }
 
-/// Is registered where it is started, and nowhere else.
+/// Registered only where it is started.
 async fn gone(ctx: Ctx, _: serde_json::Value) -> Result<()> {
     Ok(ctx.sleep("1 hour").await?)
 }
@@ -32,7 +32,7 @@ fn setup(engine: Builder) -> Builder {
     engine.workflow("busy", busy)
 }
 
-/// A store with runs in many places of their lives.
+/// A store with runs at many points of their lives.
 async fn store() -> TestEngine {
     let test = TestEngine::new(|engine| setup(engine).workflow("gone", gone)).await;
     for n in 0..4 {
@@ -68,7 +68,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Exported>, export::ExportError> {
 }
 
 #[tokio::test]
-async fn what_is_written_is_read_back() {
+async fn export_reads_back_as_written() {
     let test = store().await;
     let file = text(&test).await;
     assert_eq!(file.lines().count(), 6 + 2);
@@ -77,7 +77,7 @@ async fn what_is_written_is_read_back() {
     for run in runs {
         let num = run.instance.num;
         let mut kept = test.store().instance(&run.instance.id).await.unwrap().unwrap();
-        // Line ends between the values of JSON become spaces, and those around it go; whoever drives it is no part of a run.
+        // Line ends between JSON values become spaces and those around it are trimmed; the owner is not part of a run.
         kept.input = outlive::Payload::recorded(kept.input.as_str().replace(['\n', '\r'], " ").trim());
         kept.owner = outlive_core::id::Epoch(0);
         assert_eq!(run.instance, kept);
@@ -87,7 +87,7 @@ async fn what_is_written_is_read_back() {
 }
 
 #[tokio::test]
-async fn an_export_is_judged_as_its_store_is() {
+async fn check_of_an_export_matches_check_of_its_store() {
     let test = store().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.jsonl");
@@ -98,11 +98,11 @@ async fn an_export_is_judged_as_its_store_is() {
         assert_eq!(of_store, of_export);
         assert!(of_store.runs().len() == 5, "{of_store}");
     }
-    assert_eq!(check(&path, setup).await.count("would be stuck"), 1, "one workflow is registered nowhere");
+    assert_eq!(check(&path, setup).await.count("would be stuck"), 1, "one workflow is not registered");
 }
 
 #[tokio::test]
-async fn a_damaged_journal_is_the_trouble_of_its_own_run() {
+async fn damaged_journal_affects_only_its_own_run() {
     let test = store().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.jsonl");
@@ -124,7 +124,7 @@ async fn a_damaged_journal_is_the_trouble_of_its_own_run() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_export_is_told_with_its_line() {
+async fn export_errors_name_the_line() {
     let whole = text(&store().await).await;
     let lines: Vec<&str> = whole.lines().collect();
     let with = |at: usize, line: &str| {
@@ -154,13 +154,13 @@ async fn what_is_wrong_with_an_export_is_told_with_its_line() {
 }
 
 #[tokio::test]
-async fn an_export_that_is_cut_anywhere_is_not_taken_for_a_whole_one() {
+async fn truncated_export_is_refused() {
     let whole = text(&store().await).await;
     let last = whole.lines().last().unwrap().len() + 1;
     for end in (0..whole.len() - 1).step_by(7).chain(whole.len() - last..whole.len() - 1) {
         assert!(read(&whole.as_bytes()[..end]).is_err(), "cut at {end} of {}", whole.len());
     }
-    assert!(read(whole.trim_end().as_bytes()).is_ok(), "the last line says all without its end");
+    assert!(read(whole.trim_end().as_bytes()).is_ok(), "the last line is complete without its newline");
 }
 
 fn sample() -> &'static str {
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_export_with_any_bytes_in_it_is_read_or_refused(
+    fn export_with_corrupted_bytes_is_read_or_refused(
         places in prop::collection::vec((0..sample().len(), any::<u8>(), 0..3_u8), 1..8),
     ) {
         let mut bytes = sample().as_bytes().to_vec();
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_export_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(read(&bytes).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Futures that are no part of the run: caught in the workflow body, welcome inside steps, and never seen where there are none.
+//! Foreign futures: caught in the workflow body, fine inside steps, and no false alarms.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-// Tokio's clock is paused in these tests: its timers pass as soon as nothing else moves.
+// Tokio's clock is paused in these tests: its timers fire as soon as every task is idle.
 
 const MOMENT: Duration = Duration::from_millis(2);
 
@@ -29,7 +29,7 @@ async fn never() -> Result<()> {
     std::future::pending().await
 }
 
-/// A step's body that waits for timers, channels and tasks of tokio.
+/// A step body that waits for Tokio timers, channels and tasks.
 async fn outside(n: u64) -> Result<u64> {
     tokio::time::sleep(MOMENT).await;
     let (sender, mut receiver) = mpsc::channel(1);
@@ -58,19 +58,19 @@ async fn begin<O: DeserializeOwned + Send + 'static>(test: &TestEngine) -> Run<O
     run
 }
 
-/// The process dies, and the next one has done what it can.
+/// Crashes the process and settles the next one.
 async fn restart(test: &mut TestEngine) {
     test.crash().await;
     test.settle().await;
 }
 
-/// The process dies, and one with other code has done what it can.
+/// Crashes the process and settles one with other code.
 async fn deploy(test: &mut TestEngine, setup: impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static) {
     test.deploy(setup).await;
     test.settle().await;
 }
 
-/// The sentence with which a run is stuck, the same in tests and in production.
+/// Returns why the run is stuck, which is the same in tests and in production.
 async fn caught<F, Fut>(workflow: F) -> String
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -95,7 +95,7 @@ fn assert_names(sentence: &str, operation: &str) {
     assert!(way_out && sentence.contains(operation) && sentence.contains("tests/it/foreign.rs:"), "{sentence}");
 }
 
-/// The result of a workflow in which there is nothing foreign, with and without a crash in between.
+/// Returns the result of a workflow without foreign futures, which is the same with and without a crash.
 async fn undisturbed<F, Fut, O>(workflow: F) -> O
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -116,7 +116,7 @@ where
 // ---- caught ----
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_of_tokio_in_the_workflow_body_is_caught() {
+async fn tokio_timer_in_the_workflow_body_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         ctx.step("charge", || ok(1)).await?;
         tokio::time::sleep(MOMENT).await;
@@ -126,7 +126,7 @@ async fn a_timer_of_tokio_in_the_workflow_body_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_in_the_workflow_body_is_caught() {
+async fn channel_in_the_workflow_body_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         ctx.step("charge", || ok(1)).await?;
         let (sender, mut receiver) = mpsc::channel(1);
@@ -141,7 +141,7 @@ async fn a_channel_in_the_workflow_body_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawned_task_in_the_workflow_body_is_caught() {
+async fn spawned_task_in_the_workflow_body_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         ctx.step("charge", || ok(1)).await?;
         tokio::spawn(async { 1 }).await?;
@@ -151,7 +151,7 @@ async fn a_spawned_task_in_the_workflow_body_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operation_last_awaited_is_named_and_not_one_before_it() {
+async fn only_the_last_awaited_operation_is_named() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         ctx.step("reserve", || ok(1)).await?;
         ctx.sleep(0).await?;
@@ -165,7 +165,7 @@ async fn the_operation_last_awaited_is_named_and_not_one_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_future_before_the_first_operation_is_caught() {
+async fn foreign_future_before_the_first_operation_is_caught() {
     let sentence = caught(|_: Ctx, (): ()| async move {
         tokio::time::sleep(MOMENT).await;
         Ok(())
@@ -175,7 +175,7 @@ async fn a_foreign_future_before_the_first_operation_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_future_that_races_a_durable_one_is_caught() {
+async fn foreign_future_that_races_a_durable_one_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         tokio::select! {
             done = ctx.sleep("1 hour") => Ok(done?),
@@ -186,7 +186,7 @@ async fn a_foreign_future_that_races_a_durable_one_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_of_tokio_around_a_durable_operation_is_caught() {
+async fn tokio_timeout_around_a_durable_operation_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         let answer = tokio::time::timeout(MOMENT, ctx.wait::<u32>("answer")).await;
         assert!(answer.is_err());
@@ -196,7 +196,7 @@ async fn a_timeout_of_tokio_around_a_durable_operation_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_future_beside_a_step_at_work_is_caught() {
+async fn foreign_future_joined_with_a_running_step_is_caught() {
     let sentence = caught(|ctx: Ctx, (): ()| async move {
         let work = ctx.step("work", never);
         let (done, ()) = tokio::join!(work, tokio::time::sleep(MOMENT));
@@ -206,7 +206,7 @@ async fn a_foreign_future_beside_a_step_at_work_is_caught() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_caught_by_a_foreign_future_goes_on_with_mended_code() {
+async fn run_stuck_on_a_foreign_future_resumes_with_fixed_code() {
     let mut test = engine(
         |ctx: Ctx, (): ()| async move {
             ctx.step("charge", || ok(1)).await?;
@@ -220,18 +220,18 @@ async fn a_run_caught_by_a_foreign_future_goes_on_with_mended_code() {
     tokio::time::sleep(10 * MOMENT).await;
     test.settle().await;
     assert_eq!(run.status().await.unwrap(), Status::Stuck);
-    let mended = |ctx: Ctx, (): ()| async move {
+    let fixed = |ctx: Ctx, (): ()| async move {
         let charged: u64 = ctx.step("charge", || ok(1)).await?;
         ctx.sleep("1 hour").await?;
         Ok::<_, BoxError>(charged)
     };
-    deploy(&mut test, move |engine| engine.workflow("w", mended)).await;
+    deploy(&mut test, move |engine| engine.workflow("w", fixed)).await;
     let run: Run<u64> = test.get_run("r").await.unwrap();
     assert_eq!((test.result(&run).await.unwrap(), test.executions("charge")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_runs_go_on_beside_one_that_is_caught() {
+async fn run_stuck_on_a_foreign_future_does_not_hold_up_others() {
     let foreign = |_: Ctx, (): ()| async move {
         tokio::time::sleep(MOMENT).await;
         Ok::<_, BoxError>(())
@@ -265,7 +265,7 @@ async fn steps_that_wait_for_timers_channels_and_tasks_raise_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_join_raises_no_alarm() {
+async fn join_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let sleep = ctx.sleep("1 hour");
         let (one, two, ()) = tokio::try_join!(ctx.step("1", || outside(1)), ctx.step("2", || outside(2)), sleep)?;
@@ -275,7 +275,7 @@ async fn a_join_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_select_raises_no_alarm() {
+async fn select_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         tokio::select! {
             one = ctx.step("1", || outside(1)) => Ok(one?),
@@ -287,7 +287,7 @@ async fn a_select_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_join_all_of_forty_raises_no_alarm() {
+async fn join_all_of_forty_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let steps = (0..40).map(|n| ctx.step("work", move || outside(n)).key(n));
         Ok(try_join_all(steps).await?.into_iter().sum::<u64>())
@@ -296,7 +296,7 @@ async fn a_join_all_of_forty_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_futures_unordered_followed_by_a_step_per_result_raises_no_alarm() {
+async fn futures_unordered_with_a_step_per_result_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let mut running: FuturesUnordered<_> = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect();
         let mut all = BTreeMap::new();
@@ -310,7 +310,7 @@ async fn a_futures_unordered_followed_by_a_step_per_result_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_futures_ordered_raises_no_alarm() {
+async fn futures_ordered_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let running: FuturesOrdered<_> = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect();
         Ok(running.collect::<Vec<_>>().await.into_iter().collect::<Result<Vec<u64>, _>>()?)
@@ -319,7 +319,7 @@ async fn a_futures_ordered_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_unordered_raises_no_alarm() {
+async fn buffer_unordered_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let steps = (0..8).map(|n| ctx.step("work", move || outside(n)).key(n)).collect::<Vec<_>>();
         let mut done = stream::iter(steps).buffer_unordered(3);
@@ -333,7 +333,7 @@ async fn a_buffer_unordered_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_operation_raises_no_alarm() {
+async fn shared_operation_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let shared = ctx.step("work", || outside(1)).shared();
         let left = async { Ok::<_, Error>(shared.clone().await? + ctx.step("left", || outside(10)).await?) };
@@ -345,7 +345,7 @@ async fn a_shared_operation_raises_no_alarm() {
 
 #[tokio::test(start_paused = true)]
 async fn branches_that_wait_for_each_other_raise_no_alarm() {
-    // Who wakes them is the run itself, in its own poll.
+    // The run itself wakes them, in its own poll.
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let permits = Semaphore::new(2);
         let (sender, receiver) = oneshot::channel();
@@ -359,7 +359,7 @@ async fn branches_that_wait_for_each_other_raise_no_alarm() {
         });
         let send = async {
             let sum: u64 = try_join_all(branches).await?.into_iter().sum();
-            sender.send(sum).map_err(|_| "nobody listens")?;
+            sender.send(sum).map_err(|_| "the receiver was dropped")?;
             Ok::<_, BoxError>(())
         };
         let (sum, ()) = tokio::try_join!(async { Ok(receiver.await?) }, send)?;
@@ -369,7 +369,7 @@ async fn branches_that_wait_for_each_other_raise_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_with_a_limit_raises_no_alarm() {
+async fn map_with_a_concurrency_limit_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let branch = |scope: Ctx, n: u64| async move {
             let first = scope.step("first", || outside(n)).await?;
@@ -382,7 +382,7 @@ async fn a_map_with_a_limit_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_drops_its_wait_in_each_round_raises_no_alarm() {
+async fn loop_that_drops_its_wait_each_round_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let mut rounds = 0;
         while rounds < 5 {
@@ -397,7 +397,7 @@ async fn a_loop_that_drops_its_wait_in_each_round_raises_no_alarm() {
     assert_eq!(value.await, 5);
 }
 
-/// A body that gives its waker away and never ends.
+/// A body that hands out its waker and never ends.
 async fn give_waker_away(wakers: Arc<Mutex<Vec<Waker>>>) -> Result<()> {
     std::future::poll_fn(|cx| {
         wakers.lock().unwrap().push(cx.waker().clone());
@@ -407,7 +407,7 @@ async fn give_waker_away(wakers: Arc<Mutex<Vec<Waker>>>) -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_woken_after_its_time_raises_no_alarm() {
+async fn body_woken_after_its_timeout_raises_no_alarm() {
     let wakers = Arc::new(Mutex::new(Vec::new()));
     let given = wakers.clone();
     let workflow = move |ctx: Ctx, (): ()| {
@@ -433,7 +433,7 @@ async fn a_body_that_is_woken_after_its_time_raises_no_alarm() {
 }
 
 #[tokio::test]
-async fn a_body_on_another_thread_raises_no_alarm() {
+async fn body_on_another_thread_raises_no_alarm() {
     let value = undisturbed(|ctx: Ctx, (): ()| async move {
         let body = || async {
             let (sender, receiver) = oneshot::channel();
@@ -448,9 +448,9 @@ async fn a_body_on_another_thread_raises_no_alarm() {
 
 // ---- not lost ----
 
-/// It was parked as a wait with no wake: no restart, no signal and no fixed program had it go on.
+/// It was parked as a wait with no wake: no restart, signal or fixed code resumed it.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_waits_for_nothing_of_its_own_is_stuck_at_once_and_healed_by_a_fix() {
+async fn run_that_awaits_only_a_foreign_future_is_stuck_at_once_until_fixed() {
     let charges = |ctx: Ctx| async move {
         ctx.step("charge", || ok(1)).await?;
         Ok::<_, BoxError>(ctx)
@@ -478,9 +478,9 @@ async fn a_run_that_waits_for_nothing_of_its_own_is_stuck_at_once_and_healed_by_
     assert_eq!((test.executions("charge"), test.executions("ship")), (1, 1));
 }
 
-/// Whoever held the waker would have found nobody, and the run would have waited for the signal alone.
+/// The waker would have woken nothing, and the run would have waited for the signal alone.
 #[tokio::test(start_paused = true)]
-async fn a_waker_that_somebody_else_holds_is_noticed_when_the_run_leaves_memory() {
+async fn waker_held_elsewhere_is_noticed_when_the_run_leaves_memory() {
     let held: Arc<Mutex<Vec<Waker>>> = Arc::default();
     let holders = held.clone();
     let workflow = move |ctx: Ctx, (): ()| {
@@ -507,9 +507,9 @@ async fn a_waker_that_somebody_else_holds_is_noticed_when_the_run_leaves_memory(
     assert!(!held.lock().unwrap().is_empty());
 }
 
-/// A `select!` without `biased;` over branches that one result readies cannot be repeated: tests find it.
+/// A `select!` without `biased;` over branches that one result makes ready cannot be replayed: tests catch it.
 #[tokio::test(start_paused = true)]
-async fn an_unbiased_select_over_branches_that_one_step_readies_is_found_in_tests() {
+async fn unbiased_select_over_branches_readied_by_one_step_is_caught_in_tests() {
     let workflow = |ctx: Ctx, (): ()| async move {
         let mut won = String::new();
         for round in 0..4 {
@@ -526,9 +526,9 @@ async fn an_unbiased_select_over_branches_that_one_step_readies_is_found_in_test
     assert!(info.note.as_ref().unwrap().contains("`biased;`"), "{info:?}");
 }
 
-/// Seven branches are one more than are made up for: the order is not promised, and tests say so.
+/// Seven branches are one more than the engine compensates for: the order is not guaranteed, and tests catch it.
 #[tokio::test(start_paused = true)]
-async fn a_join_of_seven_branches_that_one_step_readies_is_found_in_tests() {
+async fn join_of_seven_branches_readied_by_one_step_is_caught_in_tests() {
     let workflow = |ctx: Ctx, (): ()| async move {
         let shared = ctx.step("shared", || ok(1)).map(|done| done.is_ok()).shared();
         let order = Mutex::new(String::new());

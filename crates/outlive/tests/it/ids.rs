@@ -1,4 +1,4 @@
-//! Ids: one run each, joined, refused or replaced as asked for, and new again after a purge.
+//! Run ids: one run each, joined, rejected or replaced as requested, and free again after a purge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ async fn other(ctx: Ctx, n: u32) -> Result<u32> {
     double(ctx, n).await
 }
 
-/// Takes a step, and waits for a number.
+/// Runs a step, then waits for a number.
 async fn waits(ctx: Ctx, n: u32) -> Result<u32> {
     let n = ctx.step("begin", || ok(n)).await?;
     Ok(n + ctx.wait::<u32>("n").await?)
 }
 
-/// What a step waits for.
+/// Holds a step back until a permit is added.
 struct Gate(Arc<Semaphore>);
 
 impl Gate {
@@ -53,7 +53,7 @@ async fn test_with(gate: Arc<Semaphore>) -> TestEngine {
     .await
 }
 
-/// All that is kept of a run.
+/// Returns everything that is stored about a run.
 async fn kept<O>(test: &TestEngine, run: &Run<O>) -> String {
     let run: Run<serde_json::Value> = test.get_run(run.id()).await.unwrap();
     let counts = test.count(Filter::runs()).await.unwrap();
@@ -63,7 +63,7 @@ async fn kept<O>(test: &TestEngine, run: &Run<O>) -> String {
 // ---- join ----
 
 #[tokio::test]
-async fn the_same_id_and_input_join_the_run_there_is() {
+async fn same_id_and_input_join_the_existing_run() {
     let test = test().await;
     let first = test.start(waits, &1).id("r").await.unwrap();
     test.settle().await;
@@ -75,7 +75,7 @@ async fn the_same_id_and_input_join_the_run_there_is() {
 }
 
 #[tokio::test]
-async fn the_same_id_and_input_join_a_run_that_has_ended() {
+async fn same_id_and_input_join_an_ended_run() {
     let mut test = test().await;
     test.start(double, &2).id("r").await.unwrap();
     test.settle().await;
@@ -86,7 +86,7 @@ async fn the_same_id_and_input_join_a_run_that_has_ended() {
 }
 
 #[tokio::test]
-async fn a_join_changes_nothing_of_the_run() {
+async fn joining_a_run_does_not_change_it() {
     let test = test().await;
     let run = test.start(waits, &1).id("r").tag("shop", "paris").await.unwrap();
     test.settle().await;
@@ -98,7 +98,7 @@ async fn a_join_changes_nothing_of_the_run() {
 }
 
 #[tokio::test]
-async fn another_input_is_a_conflict_and_writes_nothing() {
+async fn different_input_is_a_conflict_and_writes_nothing() {
     let test = test().await;
     for workflow in ["waits", "double"] {
         let run = test.start_json(workflow, "1").id(workflow).await.unwrap();
@@ -113,7 +113,7 @@ async fn another_input_is_a_conflict_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn another_workflow_is_a_conflict_and_writes_nothing() {
+async fn different_workflow_is_a_conflict_and_writes_nothing() {
     let test = test().await;
     let run = test.start(double, &2).id("r").await.unwrap();
     test.settle().await;
@@ -125,7 +125,7 @@ async fn another_workflow_is_a_conflict_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn reject_refuses_even_the_same_again_and_writes_nothing() {
+async fn reject_refuses_even_the_same_input_and_writes_nothing() {
     let test = test().await;
     let run = test.start(double, &2).id("r").on_conflict(OnConflict::Reject).await.unwrap();
     test.settle().await;
@@ -136,8 +136,8 @@ async fn reject_refuses_even_the_same_again_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn refused_starts_leave_room_for_others() {
-    // Each start that may be driven at once has a place in memory reserved for it.
+async fn refused_starts_free_their_place_in_memory() {
+    // Each start that may be driven at once reserves a place in memory.
     let test = TestEngine::new(|engine| engine.workflow("double", double).max_resident(1)).await;
     test.start(double, &1).id("r").await.unwrap();
     for _ in 0..10 {
@@ -154,7 +154,7 @@ async fn refused_starts_leave_room_for_others() {
 // ---- replace ----
 
 #[tokio::test]
-async fn replace_starts_anew_in_place_of_a_run_that_has_ended() {
+async fn replace_starts_a_new_run_in_place_of_an_ended_one() {
     let test = test().await;
     let old = test.start(double, &1).id("r").await.unwrap();
     test.settle().await;
@@ -166,7 +166,7 @@ async fn replace_starts_anew_in_place_of_a_run_that_has_ended() {
 }
 
 #[tokio::test]
-async fn replace_ends_a_run_that_is_alive_and_nothing_of_it_reaches_the_new_one() {
+async fn replace_ends_a_live_run_and_nothing_of_it_reaches_the_new_one() {
     let test = test().await;
     let old = test.start(waits, &1).id("r").await.unwrap();
     old.signal("n", &100).dedup_key("once").await.unwrap();
@@ -188,7 +188,7 @@ async fn replace_ends_a_run_that_is_alive_and_nothing_of_it_reaches_the_new_one(
 }
 
 #[tokio::test]
-async fn a_replaced_run_with_a_step_at_work_writes_nothing_any_more() {
+async fn replaced_run_with_a_running_step_writes_nothing_more() {
     let gate = Arc::new(Semaphore::new(0));
     let test = test_with(gate.clone()).await;
     test.start(gated, &1).id("r").await.unwrap();
@@ -204,7 +204,7 @@ async fn a_replaced_run_with_a_step_at_work_writes_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_result_of_a_replaced_run_is_told_that_it_is_gone() {
+async fn waiting_for_the_result_of_a_replaced_run_returns_not_found() {
     let test = test().await;
     let old = test.start(waits, &1).id("r").await.unwrap();
     test.settle().await;
@@ -212,7 +212,7 @@ async fn who_waits_for_the_result_of_a_replaced_run_is_told_that_it_is_gone() {
     test.settle().await;
     test.start(waits, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
     test.settle().await;
-    assert!(waiting.is_finished(), "nobody will ever tell it");
+    assert!(waiting.is_finished(), "no result will ever come");
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_not_found(), "{error:?}");
 }
@@ -220,7 +220,7 @@ async fn who_waits_for_the_result_of_a_replaced_run_is_told_that_it_is_gone() {
 // ---- purge ----
 
 #[tokio::test]
-async fn an_id_that_is_used_again_after_a_purge_sees_nothing_old() {
+async fn id_reused_after_a_purge_sees_nothing_old() {
     let mut test = test().await;
     let old = test.start(waits, &1).id("r").delay("1 minute").await.unwrap();
     old.signal("n", &10).dedup_key("once").await.unwrap();
@@ -244,7 +244,7 @@ async fn an_id_that_is_used_again_after_a_purge_sees_nothing_old() {
 }
 
 #[tokio::test]
-async fn a_handle_of_before_a_purge_does_not_reach_the_new_bearer_of_the_id() {
+async fn old_handle_does_not_reach_a_new_run_with_the_same_id() {
     let test = test().await;
     let old = test.start(double, &1).id("r").await.unwrap();
     test.settle().await;
@@ -272,7 +272,7 @@ async fn a_handle_of_before_a_purge_does_not_reach_the_new_bearer_of_the_id() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_alive_cannot_be_purged() {
+async fn live_run_cannot_be_purged() {
     let test = test().await;
     let pending = test.start(waits, &1).delay("1 hour").await.unwrap();
     let paused = test.start(waits, &1).await.unwrap();
@@ -282,14 +282,14 @@ async fn a_run_that_is_alive_cannot_be_purged() {
         let before = kept(&test, &run).await;
         let status = run.status().await.unwrap();
         let error = run.purge().await.unwrap_err();
-        assert!(matches!(&error, Error::Status { status: told, .. } if *told == status), "{error:?}");
+        assert!(matches!(&error, Error::Status { status: reported, .. } if *reported == status), "{error:?}");
         assert!(error.to_string().contains("cancel or terminate it first"), "{error}");
         assert_eq!(kept(&test, &run).await, before);
     }
 }
 
 #[tokio::test]
-async fn a_run_that_is_stuck_or_has_ended_can_be_purged() {
+async fn stuck_or_ended_run_can_be_purged() {
     async fn panics(_: Ctx, _: u32) -> Result<u32> {
         panic!("on purpose")
     }
@@ -307,10 +307,10 @@ async fn a_run_that_is_stuck_or_has_ended_can_be_purged() {
     assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 0);
 }
 
-// ---- made ids, and many at once ----
+// ---- generated ids, and concurrent starts ----
 
 #[tokio::test]
-async fn ids_that_the_engine_makes_are_unique_and_sort_by_time() {
+async fn generated_ids_are_unique_and_sort_by_time() {
     let engine = Engine::open("memory:").workflow("double", double).start().await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..500 {
@@ -320,7 +320,7 @@ async fn ids_that_the_engine_makes_are_unique_and_sort_by_time() {
 }
 
 #[tokio::test]
-async fn ids_that_a_test_engine_makes_are_unique_and_sort_by_time_across_crashes() {
+async fn test_engine_ids_are_unique_and_sort_by_time_across_crashes() {
     let mut test = test().await;
     let mut ids = Vec::new();
     for _ in 0..10 {
@@ -334,7 +334,7 @@ async fn ids_that_a_test_engine_makes_are_unique_and_sort_by_time_across_crashes
 }
 
 #[tokio::test]
-async fn a_hundred_starts_of_one_id_at_once_are_one_run() {
+async fn a_hundred_concurrent_starts_of_one_id_are_one_run() {
     let test = test().await;
     let starts = (0..100).map(|_| test.start(double, &21).id("r"));
     for run in join_all(starts).await {
@@ -345,7 +345,7 @@ async fn a_hundred_starts_of_one_id_at_once_are_one_run() {
 }
 
 #[tokio::test]
-async fn a_hundred_rejecting_starts_of_one_id_at_once_have_one_winner() {
+async fn a_hundred_concurrent_rejecting_starts_of_one_id_have_one_winner() {
     let test = test().await;
     let starts = (0..100).map(|n| test.start(double, &n).id("r").on_conflict(OnConflict::Reject));
     let (won, lost): (Vec<_>, Vec<_>) = join_all(starts).await.into_iter().partition(|started| started.is_ok());
@@ -355,7 +355,7 @@ async fn a_hundred_rejecting_starts_of_one_id_at_once_have_one_winner() {
 }
 
 #[tokio::test]
-async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
+async fn a_hundred_starts_of_one_id_by_three_clients_of_a_file_are_one_run() {
     const DOUBLE: Workflow<u32, u32> = Workflow::new("double");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
@@ -364,16 +364,16 @@ async fn a_hundred_starts_of_one_id_by_three_handles_on_a_file_are_one_run() {
     let starts = (0..100).map(|n| clients[n % 3].start(DOUBLE, &21).id("r"));
     for run in join_all(starts).await {
         let result = tokio::time::timeout(Duration::from_secs(120), run.unwrap().result()).await;
-        assert_eq!(result.expect("it ends").unwrap(), 42);
+        assert_eq!(result.expect("the run ends").unwrap(), 42);
     }
     assert_eq!(engine.count(Filter::runs()).await.unwrap().total(), 1);
     let run: Run<u32> = engine.get_run("r").await.unwrap();
     assert_eq!(run.journal().await.unwrap().len(), 1);
 }
 
-/// The engine waited for the end of a run in its memory, which had come about elsewhere.
+/// The engine waited in memory for the end of a run that another process had already ended.
 #[tokio::test]
-async fn who_waits_for_a_run_is_told_that_another_process_has_replaced_it() {
+async fn run_replaced_by_another_process_ends_the_wait_for_its_result() {
     const WAITS: outlive::Workflow<u32, u32> = outlive::Workflow::new("waits");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.db");
@@ -386,8 +386,9 @@ async fn who_waits_for_a_run_is_told_that_another_process_has_replaced_it() {
     let early = tokio::spawn(async move { early.result().await });
     let client = Client::open(&path).unwrap();
     client.start(WAITS, &2).id("r").on_conflict(OnConflict::Replace).await.unwrap();
-    let told = |ended: Result<u32, Error>| assert!(matches!(ended, Err(Error::NotFound { .. })), "{ended:?}");
-    told(tokio::time::timeout(Duration::from_secs(120), early).await.expect("it is told").unwrap());
-    told(tokio::time::timeout(Duration::from_secs(120), late.result()).await.expect("it is told"));
+    let assert_not_found =
+        |ended: Result<u32, Error>| assert!(matches!(ended, Err(Error::NotFound { .. })), "{ended:?}");
+    assert_not_found(tokio::time::timeout(Duration::from_secs(120), early).await.expect("the wait ends").unwrap());
+    assert_not_found(tokio::time::timeout(Duration::from_secs(120), late.result()).await.expect("the wait ends"));
     engine.shutdown().await.unwrap();
 }

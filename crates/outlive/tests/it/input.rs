@@ -1,4 +1,4 @@
-//! Bad input: each a typed error that names the value, and nothing is written.
+//! Bad input: each is a typed error that names the value, and nothing is written.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,21 +19,21 @@ async fn waits(ctx: Ctx, _: ()) -> Result<String> {
     Ok(ctx.wait("n").await?)
 }
 
-/// Nothing at all is kept.
+/// Asserts that no run exists.
 async fn assert_nothing_written(test: &TestEngine) {
     assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 0);
 }
 
-/// What an operation was refused with: code and message.
+/// The error that an operation was refused with: code and message.
 type Refusal = (String, String);
 
 fn refusal<T: std::fmt::Debug>(given: std::result::Result<T, Error>) -> Result<Refusal> {
-    let error = given.expect_err("it is refused");
+    let error = given.expect_err("the call is refused");
     assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
     Ok((error.code().to_owned(), error.to_string()))
 }
 
-/// Runs a workflow that gives back what an operation was refused with, and sees that nothing was recorded of it.
+/// Runs a workflow that returns the error an operation was refused with, and asserts that nothing was recorded.
 async fn refused_in<I>(input: &I, workflow: impl Target<I>) -> Refusal
 where
     I: serde::Serialize,
@@ -46,7 +46,7 @@ where
     serde_json::from_value(given).unwrap()
 }
 
-/// A workflow to be registered as "refused".
+/// A workflow to register as "refused".
 trait Target<I> {
     fn setup(self) -> impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static;
 }
@@ -91,7 +91,7 @@ async fn bad_duration(ctx: Ctx, (what, text): (String, String)) -> Result<Refusa
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_duration_is_refused_by_each_operation_and_named() {
+async fn invalid_duration_text_is_refused_and_named_by_each_operation() {
     for what in ["sleep", "step", "all attempts", "wait"] {
         for text in BAD_DURATIONS {
             let (code, message) = refused_in(&(what.to_string(), text.to_string()), bad_duration).await;
@@ -112,7 +112,7 @@ async fn bad_number(ctx: Ctx, n: u32) -> Result<Refusal> {
 }
 
 #[tokio::test]
-async fn a_number_that_is_no_duration_is_refused_and_named() {
+async fn out_of_range_duration_is_refused_and_named() {
     let named = ["-1", "-9223372036854775808", "18446744073709551615", "18446744073709551615", "18446744073709551615"];
     for (n, value) in named.into_iter().enumerate() {
         let (code, message) = refused_in(&u32::try_from(n).unwrap(), bad_number).await;
@@ -122,7 +122,7 @@ async fn a_number_that_is_no_duration_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn an_error_that_the_workflow_does_not_catch_is_what_it_fails_with() {
+async fn uncaught_error_fails_the_workflow() {
     async fn careless(ctx: Ctx, _: ()) -> Result<()> {
         Ok(ctx.sleep("5 parsecs").await?)
     }
@@ -133,7 +133,7 @@ async fn an_error_that_the_workflow_does_not_catch_is_what_it_fails_with() {
 }
 
 #[tokio::test]
-async fn a_start_after_no_duration_is_refused_and_writes_nothing() {
+async fn start_with_an_invalid_delay_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for text in BAD_DURATIONS {
         let error = test.start(double, &1).delay(text).await.unwrap_err();
@@ -145,7 +145,7 @@ async fn a_start_after_no_duration_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_grace_time_that_is_no_duration_is_refused() {
+async fn invalid_grace_time_is_refused() {
     let error = Engine::open("memory:").grace("5 parsecs").start().await.err().unwrap();
     assert!(matches!(&error, Error::Duration(error) if error.text() == "5 parsecs"), "{error:?}");
 }
@@ -181,9 +181,9 @@ fn bad_policy(n: u32) -> Option<(Retry, &'static str)> {
 }
 
 #[tokio::test]
-async fn a_policy_that_makes_no_sense_is_refused_and_named() {
+async fn invalid_retry_policy_is_refused_and_named() {
     async fn tries(ctx: Ctx, n: u32) -> Result<Refusal> {
-        let (retry, _) = bad_policy(n).expect("there is one");
+        let (retry, _) = bad_policy(n).expect("the policy exists");
         refusal(ctx.step("s", || ok(())).retry(retry).await)
     }
     for n in 0.. {
@@ -195,7 +195,7 @@ async fn a_policy_that_makes_no_sense_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn a_timeout_of_zero_is_refused() {
+async fn zero_timeout_is_refused() {
     async fn no_time(ctx: Ctx, _: ()) -> Result<Refusal> {
         refusal(ctx.step("s", || ok(())).timeout(0).await)
     }
@@ -205,7 +205,7 @@ async fn a_timeout_of_zero_is_refused() {
 
 // ---- names ----
 
-/// Texts that cannot be names, and what the error says of them.
+/// Invalid names, and what the error says about them.
 fn bad_names() -> Vec<(String, &'static str)> {
     vec![
         (String::new(), "\"\" is empty"),
@@ -225,7 +225,7 @@ fn assert_names(error: &Error, what: &str, says: &str) {
 }
 
 #[tokio::test]
-async fn a_run_id_that_cannot_be_one_is_refused_and_writes_nothing() {
+async fn invalid_run_id_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for (text, says) in bad_names() {
         assert_names(&test.start(double, &1).id(&text).await.unwrap_err(), "run id", says);
@@ -235,7 +235,7 @@ async fn a_run_id_that_cannot_be_one_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_name_of_just_the_right_length_is_taken() {
+async fn unusual_names_up_to_the_maximum_length_are_accepted() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for id in ["x".repeat(200), "é".repeat(100), " ".into(), "/[]#%".into(), "'; DROP TABLE instance; --".into()] {
         let run = test.start(double, &1).id(&id).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_name_of_just_the_right_length_is_taken() {
 }
 
 #[tokio::test]
-async fn a_workflow_name_that_cannot_be_one_is_refused_and_writes_nothing() {
+async fn invalid_workflow_name_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for (text, says) in bad_names() {
         let error = Engine::open("memory:").workflow(&text, double).start().await.err().unwrap();
@@ -258,7 +258,7 @@ async fn a_workflow_name_that_cannot_be_one_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_signal_name_or_dedup_key_that_cannot_be_one_is_refused_and_writes_nothing() {
+async fn invalid_signal_name_or_dedup_key_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("waits", waits)).await;
     let run = test.start(waits, &()).await.unwrap();
     test.settle().await;
@@ -272,7 +272,7 @@ async fn a_signal_name_or_dedup_key_that_cannot_be_one_is_refused_and_writes_not
 }
 
 #[tokio::test]
-async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
+async fn invalid_tag_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for (text, says) in bad_names() {
         assert_names(&test.start(double, &1).tag(&text, "x").await.unwrap_err(), "tag", says);
@@ -286,7 +286,7 @@ async fn a_tag_that_cannot_be_one_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_start_with_too_many_or_too_long_tags_is_refused_and_writes_nothing() {
+async fn start_with_too_many_or_too_long_tags_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("echo", echo).max_payload(1000)).await;
     let tagged =
         |count: usize| (0..count).fold(test.start(echo, &json_of(10)), |start, n| start.tag(&format!("tag {n}"), ""));
@@ -314,9 +314,9 @@ async fn swallow(_: Ctx, _: serde_json::Value) -> Result<()> {
     Ok(())
 }
 
-/// What broke: a value that was nested too deep was written, and did not read back after a crash.
+/// What broke: a value that was nested too deeply was written, and could not be read back after a crash.
 #[tokio::test]
-async fn a_value_nested_too_deep_is_refused_wherever_it_comes_in() {
+async fn value_nested_too_deeply_is_refused_everywhere() {
     let test = TestEngine::new(|engine| engine.workflow("swallow", swallow).workflow("keeps", keeps)).await;
     let text = nested(121).to_string();
     for refused in [test.start(swallow, &nested(121)).await.err(), test.start_json("swallow", &text).await.err()] {
@@ -350,7 +350,7 @@ async fn bad_name(ctx: Ctx, (what, text): (String, String)) -> Result<Refusal> {
 }
 
 #[tokio::test]
-async fn a_name_in_a_workflow_that_cannot_be_one_is_refused_by_the_operation() {
+async fn invalid_name_in_a_workflow_is_refused_by_the_operation() {
     for what in ["step name", "key", "sleep key", "wait key", "old step name", "signal name"] {
         for (text, says) in bad_names() {
             let (code, message) = refused_in(&(what.to_string(), text), bad_name).await;
@@ -360,7 +360,7 @@ async fn a_name_in_a_workflow_that_cannot_be_one_is_refused_by_the_operation() {
 }
 
 #[tokio::test]
-async fn a_scope_key_that_is_too_long_or_holds_a_control_character_is_refused_by_its_operations() {
+async fn invalid_scope_key_is_refused_by_its_operations() {
     for (text, says) in bad_names().into_iter().filter(|(text, _)| !text.is_empty()) {
         let (code, message) = refused_in(&("scope".to_string(), text), bad_name).await;
         assert!(code == "name" && message.contains(says), "{message}");
@@ -386,7 +386,7 @@ async fn scopes_with_different_keys_are_different_scopes() {
 
 // ---- payloads ----
 
-/// A text that is so long as JSON.
+/// Returns a text that takes this many bytes as JSON.
 fn json_of(bytes: usize) -> String {
     "x".repeat(bytes - 2)
 }
@@ -396,7 +396,7 @@ async fn echo(_: Ctx, text: String) -> Result<usize> {
 }
 
 #[tokio::test]
-async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
+async fn oversized_input_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("echo", echo).max_payload(1000)).await;
     for start in [
         test.start(echo, &json_of(1001)).id("r").await.err(),
@@ -412,7 +412,7 @@ async fn an_input_over_the_limit_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn the_limit_is_a_mebibyte_unless_said_otherwise() {
+async fn payload_limit_defaults_to_one_mebibyte() {
     let test = TestEngine::new(|engine| engine.workflow("echo", echo)).await;
     let error = test.start(echo, &json_of((1 << 20) + 1)).await.unwrap_err();
     assert!(matches!(&error, Error::PayloadTooLarge { max_bytes: 1_048_576, .. }), "{error:?}");
@@ -421,7 +421,7 @@ async fn the_limit_is_a_mebibyte_unless_said_otherwise() {
 }
 
 #[tokio::test]
-async fn a_signal_over_the_limit_is_refused_and_writes_nothing() {
+async fn oversized_signal_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("waits", waits).max_payload(1000)).await;
     let run = test.start(waits, &()).await.unwrap();
     test.settle().await;
@@ -434,7 +434,7 @@ async fn a_signal_over_the_limit_is_refused_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_step_whose_value_is_over_the_limit_fails_and_is_not_tried_again() {
+async fn step_with_an_oversized_value_fails_and_is_not_retried() {
     async fn large(ctx: Ctx, bytes: usize) -> Result<String> {
         match ctx.step("make", || ok(json_of(bytes))).retry(5).await {
             Ok(_) => Ok("kept".into()),
@@ -444,15 +444,18 @@ async fn a_step_whose_value_is_over_the_limit_fails_and_is_not_tried_again() {
     }
     let test = TestEngine::new(|engine| engine.workflow("large", large).max_payload(1000)).await;
     let run = test.start(large, &1001).await.unwrap();
-    let told = test.result(&run).await.unwrap();
-    assert!(told.starts_with("make: ") && told.contains("1001 bytes") && told.contains("limit is 1000"), "{told}");
+    let message = test.result(&run).await.unwrap();
+    assert!(
+        message.starts_with("make: ") && message.contains("1001 bytes") && message.contains("limit is 1000"),
+        "{message}"
+    );
     assert_eq!(test.executions("make"), 1);
     let run = test.start(large, &1000).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), "kept");
 }
 
 #[tokio::test]
-async fn a_run_whose_result_is_over_the_limit_is_stuck_and_says_so() {
+async fn run_with_an_oversized_result_is_stuck_and_says_why() {
     async fn large(ctx: Ctx, bytes: usize) -> Result<String> {
         ctx.step("s", || ok(())).await?;
         Ok(json_of(bytes))
@@ -468,7 +471,7 @@ async fn a_run_whose_result_is_over_the_limit_is_stuck_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_input_that_does_not_read_as_the_workflows_type_is_refused_and_writes_nothing() {
+async fn input_of_the_wrong_type_is_refused_and_writes_nothing() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     for input in ["\"twelve\"", "-1", "1.5", "null", "[1]", "4294967296", "{\"n\":1}"] {
         let error = test.start_json("double", input).id("r").await.unwrap_err();
@@ -488,7 +491,7 @@ async fn an_input_that_does_not_read_as_the_workflows_type_is_refused_and_writes
 }
 
 #[tokio::test]
-async fn an_input_or_signal_that_cannot_be_json_is_refused_and_writes_nothing() {
+async fn unserializable_input_or_signal_is_refused_and_writes_nothing() {
     async fn maps(_: Ctx, _: std::collections::BTreeMap<(u8, u8), u8>) -> Result<()> {
         Ok(())
     }
@@ -502,10 +505,10 @@ async fn an_input_or_signal_that_cannot_be_json_is_refused_and_writes_nothing() 
     assert!(matches!(&error, Error::Payload { what, .. } if what.contains("signal \"n\"")), "{error:?}");
 }
 
-// ---- workflows and runs that are not there ----
+// ---- workflows and runs that do not exist ----
 
 #[tokio::test]
-async fn a_workflow_that_is_not_registered_is_refused_by_name_and_by_function() {
+async fn unregistered_workflow_is_refused_by_name_and_by_function() {
     const NOBODY: Workflow<u32, u32> = Workflow::new("nobody");
     let test = TestEngine::new(|engine| engine.workflow("double", double).workflow("waits", waits)).await;
     for error in [test.start(NOBODY, &1).await.unwrap_err(), test.start_json("nobody", "1").await.unwrap_err()] {
@@ -520,14 +523,14 @@ async fn a_workflow_that_is_not_registered_is_refused_by_name_and_by_function() 
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_there_is_named() {
+async fn missing_run_is_named_in_the_error() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     let error = test.get_run::<u32>("nobody").await.unwrap_err();
     assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_read_as_the_type_asked_for_is_named_and_stays() {
+async fn result_read_as_the_wrong_type_is_an_error_and_stays_readable() {
     let test = TestEngine::new(|engine| engine.workflow("double", double)).await;
     test.start(double, &21).id("r").await.unwrap();
     test.settle().await;
@@ -539,7 +542,7 @@ async fn a_result_that_does_not_read_as_the_type_asked_for_is_named_and_stays() 
     assert_eq!(test.get_run::<u32>("r").await.unwrap().result().await.unwrap(), 42);
 }
 
-// ---- set-up ----
+// ---- setup ----
 
 #[tokio::test]
 async fn two_workflows_under_one_name_are_refused() {
@@ -548,7 +551,7 @@ async fn two_workflows_under_one_name_are_refused() {
 }
 
 #[tokio::test]
-async fn a_function_under_two_names_must_be_started_by_one_of_them() {
+async fn function_registered_under_two_names_must_be_started_by_name() {
     const FIRST: Workflow<u32, u32> = Workflow::new("first");
     let test = TestEngine::new(|engine| engine.workflow("first", double).workflow("second", double)).await;
     let error = test.start(double, &1).await.unwrap_err();
@@ -562,13 +565,13 @@ async fn a_function_under_two_names_must_be_started_by_one_of_them() {
 }
 
 #[tokio::test]
-async fn room_for_no_run_is_refused() {
+async fn max_resident_of_zero_is_refused() {
     let error = Engine::open("memory:").workflow("double", double).max_resident(0).start().await.err().unwrap();
     assert!(matches!(&error, Error::Setup(message) if message.contains("must be at least 1")), "{error:?}");
 }
 
 #[tokio::test]
-async fn the_first_thing_that_is_wrong_is_told() {
+async fn first_setup_error_is_reported() {
     let engine = Engine::open("/no/such/folder/s.db").grace("5 parsecs").workflow("", double).max_resident(0);
     let error = engine.start().await.err().unwrap();
     assert!(matches!(&error, Error::Duration(_)), "{error:?}");
@@ -576,10 +579,10 @@ async fn the_first_thing_that_is_wrong_is_told() {
 
 // ---- files ----
 
-/// What opening a place is refused with: by an engine and by a client, the same.
+/// Returns the error for opening a place, which is the same for an engine and a client.
 async fn refused_file(place: &Path) -> Error {
-    let by_engine = Engine::open(place).workflow("double", double).start().await.expect_err("it is refused");
-    let by_client = Client::open(place).expect_err("it is refused");
+    let by_engine = Engine::open(place).workflow("double", double).start().await.expect_err("the call is refused");
+    let by_client = Client::open(place).expect_err("the call is refused");
     assert_eq!(by_engine.to_string(), by_client.to_string());
     by_engine
 }
@@ -597,7 +600,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_sqlite_is_refused_and_left_alone() {
+async fn file_that_is_not_sqlite_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     for content in ["dear diary", &"not a database ".repeat(1000)] {
@@ -609,11 +612,11 @@ async fn a_file_that_is_not_sqlite_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_database_of_another_application_is_refused_and_left_alone() {
+async fn database_of_another_application_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
     Engine::open(&path).start().await.unwrap().shutdown().await.unwrap();
-    // The four bytes that say whose it is, in the header of every SQLite file.
+    // The application id: four bytes in the header of every SQLite file.
     let mut bytes = loop {
         let bytes = std::fs::read(&path).unwrap();
         if bytes.len() > 72 && names_in(folder.path()) == ["other.db", "other.db.lock"] {
@@ -630,7 +633,7 @@ async fn a_database_of_another_application_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_folder_that_does_not_exist_is_named_and_not_made() {
+async fn missing_folder_is_named_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing").join("s.db");
     assert_cannot_open(&refused_file(&path).await, "missing");
@@ -638,15 +641,15 @@ async fn a_folder_that_does_not_exist_is_named_and_not_made() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_a_folder_is_refused() {
+async fn path_that_is_a_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     assert_cannot_open(&refused_file(folder.path()).await, "is a directory");
     assert_eq!(names_in(folder.path()), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_written_is_refused() {
-    // Nobody can make a file there, not even root.
+async fn unwritable_path_is_refused() {
+    // Not even root can create a file there.
     assert_cannot_open(&refused_file(Path::new("/proc/outlive.db")).await, "/proc/outlive.db");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
@@ -655,7 +658,7 @@ async fn a_path_that_cannot_be_written_is_refused() {
 }
 
 #[tokio::test]
-async fn an_empty_path_and_a_store_that_is_not_supported_are_refused() {
+async fn empty_path_and_unsupported_store_are_refused() {
     for (place, says) in
         [("", "\"\" is empty"), ("sqlite:", "\"\" is empty"), ("postgres://host/db", "postgres://host/db")]
     {

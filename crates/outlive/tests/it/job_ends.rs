@@ -1,4 +1,4 @@
-//! Jobs that come to rest, and jobs whose process dies at work.
+//! Jobs that become idle, and jobs whose process dies while they run.
 
 use std::time::Duration;
 
@@ -23,27 +23,27 @@ async fn nothing(_: TaskCtx<u32, u32>) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_pool_that_rested_until_a_retry_comes_to_rest_again() {
+async fn pool_becomes_idle_after_waiting_for_a_retry() {
     let retry = Retry::times(1).constant("20 ms");
     let engine = Engine::open("memory:").job(MAIL.concurrency(1).retry(retry).execute(send)).start().await.unwrap();
     engine.job(MAIL).push(&1).await.unwrap();
     let drained = tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).wait_idle()).await;
-    drained.expect("nothing is left, and whoever waits for that is told").unwrap();
+    drained.expect("the pool is drained and `wait_idle` returns").unwrap();
 }
 
 #[tokio::test]
-async fn a_process_can_die_while_an_instance_is_at_work() {
+async fn process_can_die_while_an_instance_runs() {
     let mut test = TestEngine::new(|engine| engine.job(SUMS.on_event(add).execute(nothing))).await;
     for _ in 0..99 {
         test.job(SUMS).send("tea", &1).await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(120), test.crash()).await.expect("the dead leave the memory");
+    tokio::time::timeout(Duration::from_secs(120), test.crash()).await.expect("the instance leaves memory");
     test.settle().await;
     assert_eq!(test.job(SUMS).state("tea").await.unwrap(), Some(99));
 }
 
 #[tokio::test]
-async fn a_stuck_instance_goes_on_with_a_deploy_that_can_read_it() {
+async fn stuck_instance_resumes_with_a_deploy_that_can_read_it() {
     const WORDS: Task<u32, String> = Task::new("sums");
     async fn write(ctx: TaskCtx<u32, String>, n: u32) -> Result<()> {
         ctx.set_state(format!("{}{n}", ctx.state().unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! Jobs and the machine's own clock, which returns early from long sleeps: their times are the real ones.
+//! Jobs on the machine's own clock, which returns early from long sleeps: timeouts last their full time.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const HOOKS: Debounce<u32, u32> = Debounce::new("hooks");
 const TASK: Task<u32, u32> = Task::new("task");
 const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
 
-/// Work that takes longer than the clock sleeps at once, and much less than its timeout.
+/// Work that takes longer than one sleep of the clock, and much less than its timeout.
 async fn work(book: &Book, what: &str) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(5_400)).await;
     book.note(what);
@@ -40,10 +40,10 @@ async fn send(ctx: WorkerPoolCtx<u32>, _: u32) -> Result<()> {
     work(ctx.get(), "mail").await
 }
 
-/// A timeout of 30 seconds fired after 5: the clock returns early from a long sleep, and the handler's deadline took
+/// A timeout of 30 seconds fired after 5: the clock returns early from a long sleep, and the handler's deadline mistook
 /// that for its end. Virtual time never showed it.
 #[tokio::test]
-async fn handler_with_a_long_timeout_may_take_longer_than_the_clock_sleeps() {
+async fn handler_may_run_longer_than_one_sleep_of_the_clock() {
     let book = Book::default();
     let limit = "30 seconds";
     let engine = Engine::open("memory:")

@@ -1,4 +1,4 @@
-//! Recurring jobs: ticks, retries before them, triggers, stops and what was missed.
+//! Continuous jobs: ticks, retries before them, triggers, stops and missed ticks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use outlive_core::store::commit::{self, Write};
 use outlive_core::store::memory::MemoryStore;
 use outlive_testkit::{Fault, Faults, TestClock, TestEngine};
 
-use crate::jobs_kit::{Book, contents, failures, others, perform, told};
+use crate::jobs_kit::{Book, contents, failures, others, perform, reported};
 
 const BEAT: Continuous<u64> = Continuous::new("beat");
 
@@ -25,7 +25,7 @@ async fn act(ctx: &ContinuousCtx<u64>, script: &str) -> Result<()> {
     Ok(())
 }
 
-/// Notes the run, its attempt, and the minutes since the start of the instance: due and now.
+/// Notes the run, its attempt, and two times in minutes since the start of the instance: due and now.
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<()> {
     let book = ctx.get::<Book>().clone();
     let minutes = |at: Timestamp| at.since(ctx.created_at()).as_secs() as f64 / 60.0;
@@ -80,7 +80,7 @@ async fn runs_begin_at_a_fixed_rate_and_are_counted() {
 }
 
 #[tokio::test]
-async fn the_first_run_waits_for_its_tick_if_it_is_not_to_start_at_once() {
+async fn first_run_waits_for_its_tick_unless_started_immediately() {
     let (test, book) = engine(|| BEAT.every("10 minutes").start_immediately(false)).await;
     start(&test).await;
     assert!(book.take().is_empty());
@@ -90,7 +90,7 @@ async fn the_first_run_waits_for_its_tick_if_it_is_not_to_start_at_once() {
 }
 
 #[tokio::test]
-async fn a_pause_is_counted_from_the_end_of_a_run() {
+async fn pause_between_runs_counts_from_the_end_of_a_run() {
     let (test, book) = engine(|| BEAT.pause_between("10 minutes")).await;
     book.plan("execute", ["block"]);
     start(&test).await;
@@ -101,19 +101,19 @@ async fn a_pause_is_counted_from_the_end_of_a_run() {
 }
 
 #[tokio::test]
-async fn an_instance_does_not_overlap_with_itself_and_ticks_it_missed_are_one_run() {
+async fn runs_do_not_overlap_and_ticks_missed_meanwhile_are_one_run() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     book.plan("execute", ["block"]);
     start(&test).await;
     test.advance("35 minutes").await;
-    assert_eq!(book.take().len(), 1, "it is still at work");
+    assert_eq!(book.take().len(), 1, "the first run is still running");
     book.gate.add_permits(1);
     test.advance("10 minutes").await;
     assert_eq!(book.take(), ["2#1 for 30 at 35", "3#1 for 40 at 40"]);
 }
 
 #[tokio::test]
-async fn a_cron_without_zone_goes_by_utc() {
+async fn cron_without_a_zone_uses_utc() {
     let clock = TestClock::new();
     // 2026-03-29 is the day on which Paris moves its clocks.
     clock.set(Timestamp::from_millis(1_774_742_400_000));
@@ -130,13 +130,13 @@ async fn a_cron_without_zone_goes_by_utc() {
     for _ in 0..3 {
         test.advance("1 day").await;
         let next = test.job(BEAT).status("a").await.unwrap().next_run.unwrap().as_millis();
-        assert_eq!(next.rem_euclid(86_400_000), 9 * 3_600_000, "also across the change of clocks elsewhere");
+        assert_eq!(next.rem_euclid(86_400_000), 9 * 3_600_000, "even across a clock change elsewhere");
     }
     assert_eq!(book.take().len(), 3);
 }
 
 #[tokio::test]
-async fn a_cron_with_a_zone_goes_by_its_clocks() {
+async fn cron_with_a_zone_follows_its_clock_changes() {
     let clock = TestClock::new();
     clock.set(Timestamp::from_millis(1_774_656_000_000)); // 2026-03-28
     let book = Book::default();
@@ -160,7 +160,7 @@ async fn a_cron_with_a_zone_goes_by_its_clocks() {
 // ---- failures ----
 
 #[tokio::test]
-async fn a_failed_tick_never_ends_the_schedule() {
+async fn failed_tick_never_ends_the_schedule() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     book.plan("execute", ["", "fail no", "panic no", ""]);
     start(&test).await;
@@ -171,7 +171,7 @@ async fn a_failed_tick_never_ends_the_schedule() {
 }
 
 #[tokio::test]
-async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_after_it() {
+async fn retries_come_first_and_ticks_due_meanwhile_are_one_run_after_them() {
     let (test, book) = engine(|| BEAT.every("10 minutes").retry(minutes(5, "14 minutes"))).await;
     book.plan("execute", ["fail no", "fail no", ""]);
     start(&test).await;
@@ -181,7 +181,7 @@ async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_af
         ["1#1 for 0 at 0", "1#2 for 0 at 14", "1#3 for 0 at 28", "2#1 for 20 at 28", "3#1 for 30 at 30"],
         "the ticks 10 and 20 are one run"
     );
-    let executed: Vec<(u32, Option<u64>)> = told(test.store(), "continuous:beat:a")
+    let executed: Vec<(u32, Option<u64>)> = reported(test.store(), "continuous:beat:a")
         .await
         .into_iter()
         .filter(|(kind, ..)| *kind == LifecycleRecordKind::JobExecuted)
@@ -191,14 +191,14 @@ async fn a_retry_goes_before_the_schedule_and_ticks_due_meanwhile_are_one_run_af
 }
 
 #[tokio::test]
-async fn exhausted_retries_have_on_error_called_once_and_the_schedule_goes_on() {
+async fn exhausted_retries_call_on_error_once_and_the_schedule_continues() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
-        let told = given.clone();
+        let notes = given.clone();
         let job = BEAT.every("10 minutes").retry(minutes(1, "1 minute")).on_error(on_error);
         let job = job.on_exhausted(move |info| {
-            told.note(format!(
+            notes.note(format!(
                 "exhausted {} {}:{} {} after {}: {} ({}s)",
                 info.kind,
                 info.name,
@@ -228,7 +228,7 @@ async fn exhausted_retries_have_on_error_called_once_and_the_schedule_goes_on() 
 }
 
 #[tokio::test]
-async fn an_error_that_is_not_worth_it_is_not_tried_again() {
+async fn error_that_retry_if_declines_is_not_retried() {
     let (test, book) = engine(|| {
         BEAT.every("10 minutes")
             .retry(minutes(5, "1 minute"))
@@ -259,13 +259,13 @@ async fn terminate_from_a_run_or_from_on_error_leaves_nothing() {
             test.advance("1 day").await;
             assert!(book.take().is_empty(), "{handler}{ending}");
             start(&test).await;
-            assert_eq!(state(&test).await, Some(1), "it can be started again");
+            assert_eq!(state(&test).await, Some(1), "the job can be started again");
         }
     }
 }
 
 #[tokio::test]
-async fn terminate_by_a_client_under_retry_leaves_nothing_at_once() {
+async fn terminate_by_a_client_during_retries_leaves_nothing() {
     let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(5, "1 hour"))).await;
     book.plan("execute", ["fail no"]);
     start(&test).await;
@@ -276,7 +276,7 @@ async fn terminate_by_a_client_under_retry_leaves_nothing_at_once() {
 // ---- triggers and stops ----
 
 #[tokio::test]
-async fn a_trigger_is_an_extra_run_now_and_leaves_the_schedule_as_it_is() {
+async fn trigger_is_an_extra_run_and_does_not_change_the_schedule() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     start(&test).await;
     test.advance("3 minutes").await;
@@ -290,7 +290,7 @@ async fn a_trigger_is_an_extra_run_now_and_leaves_the_schedule_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_tick_that_comes_due_while_a_triggered_run_goes_on_is_run_after_it() {
+async fn tick_due_during_a_triggered_run_runs_after_it() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     start(&test).await;
     test.advance("9 minutes").await;
@@ -303,7 +303,7 @@ async fn a_tick_that_comes_due_while_a_triggered_run_goes_on_is_run_after_it() {
 }
 
 #[tokio::test]
-async fn a_triggered_run_that_fails_is_tried_again_beside_the_schedule() {
+async fn failed_triggered_run_is_retried_and_leaves_the_schedule_alone() {
     let (test, book) = engine(|| BEAT.every("10 minutes").retry(minutes(2, "4 minutes"))).await;
     start(&test).await;
     test.advance("3 minutes").await;
@@ -324,7 +324,7 @@ async fn a_triggered_run_that_fails_is_tried_again_beside_the_schedule() {
 }
 
 #[tokio::test]
-async fn a_stopped_job_rests_until_it_is_started_and_keeps_its_state() {
+async fn stopped_job_keeps_its_state_until_it_is_started_again() {
     let (mut test, book) = engine(|| BEAT.every("10 minutes")).await;
     start(&test).await;
     test.job(BEAT).stop("a").await.unwrap();
@@ -342,7 +342,7 @@ async fn a_stopped_job_rests_until_it_is_started_and_keeps_its_state() {
 }
 
 #[tokio::test]
-async fn a_stop_under_retry_is_done_when_it_returns_and_nothing_is_tried_again() {
+async fn stop_during_retries_is_immediate_and_nothing_is_retried() {
     for is_triggered in [false, true] {
         let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(5, "1 hour"))).await;
         book.plan("execute", if is_triggered { ["", "fail no"] } else { ["fail no", ""] });
@@ -360,9 +360,9 @@ async fn a_stop_under_retry_is_done_when_it_returns_and_nothing_is_tried_again()
     }
 }
 
-/// A stopped job that was at work because somebody had triggered it was taken for one that goes on: it stayed stopped.
+/// A stopped job that was running because of a trigger was mistaken for a started one, and stayed stopped.
 #[tokio::test]
-async fn a_stopped_job_that_is_triggered_and_started_goes_on() {
+async fn stopped_job_that_is_triggered_and_started_continues() {
     let (test, book) = engine(|| BEAT.every("1 day").retry(minutes(1, "1 hour"))).await;
     start(&test).await;
     test.job(BEAT).stop("a").await.unwrap();
@@ -376,7 +376,7 @@ async fn a_stopped_job_that_is_triggered_and_started_goes_on() {
 }
 
 #[tokio::test]
-async fn a_start_of_one_that_runs_changes_nothing() {
+async fn starting_a_running_job_changes_nothing() {
     let (test, book) = engine(|| BEAT.every("10 minutes")).await;
     start(&test).await;
     test.advance("3 minutes").await;
@@ -391,7 +391,7 @@ async fn a_start_of_one_that_runs_changes_nothing() {
 // ---- downtime ----
 
 #[tokio::test]
-async fn ticks_missed_while_down_are_made_up_for_as_the_job_says() {
+async fn missed_policy_decides_about_ticks_missed_while_down() {
     let table: [(Missed, &[&str]); 3] = [
         (Missed::CatchUpOne, &["2#1 for 40 at 45", "3#1 for 50 at 50"]),
         (Missed::Skip, &["2#1 for 50 at 50"]),
@@ -402,7 +402,7 @@ async fn ticks_missed_while_down_are_made_up_for_as_the_job_says() {
         start(&test).await;
         book.take();
         let clock = test.clock().clone();
-        // The process is not there: time goes on without it.
+        // Time passes while the process is down.
         test.deploy(|engine| engine).await;
         clock.set(clock.now().after(std::time::Duration::from_secs(45 * 60)));
         let given = book.clone();
@@ -416,7 +416,7 @@ async fn ticks_missed_while_down_are_made_up_for_as_the_job_says() {
 }
 
 #[tokio::test]
-async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
+async fn restarts_every_minute_do_not_lengthen_an_hour_of_waiting() {
     let (mut test, book) = engine(|| BEAT.every("1 hour")).await;
     start(&test).await;
     for _ in 0..59 {
@@ -430,7 +430,7 @@ async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
 }
 
 #[tokio::test]
-async fn restarts_during_a_backoff_do_not_lengthen_it_or_burn_attempts() {
+async fn restarts_during_a_backoff_neither_lengthen_it_nor_use_attempts() {
     let (mut test, book) = engine(|| BEAT.every("1 day").retry(minutes(2, "1 hour"))).await;
     book.plan("execute", ["fail no"]);
     start(&test).await;
@@ -444,7 +444,7 @@ async fn restarts_during_a_backoff_do_not_lengthen_it_or_burn_attempts() {
 }
 
 #[tokio::test]
-async fn a_crash_in_a_run_repeats_it_and_counts_it_once() {
+async fn crash_during_a_run_repeats_it_and_counts_it_once() {
     let (mut test, book) = engine(|| BEAT.every("10 minutes")).await;
     book.plan("execute", ["block"]);
     start(&test).await;
@@ -454,10 +454,10 @@ async fn a_crash_in_a_run_repeats_it_and_counts_it_once() {
     let info = test.job(BEAT).status("a").await.unwrap();
     assert_eq!((info.run_count, state(&test).await), (1, Some(1)));
     test.advance("10 minutes").await;
-    assert_eq!(book.take(), ["2#1 for 10 at 10"], "never dormant");
+    assert_eq!(book.take(), ["2#1 for 10 at 10"], "the schedule continues");
 }
 
-// ---- what had begun, and what was asked for, when the process died ----
+// ---- runs under way and triggers pending when the process died ----
 
 /// Notes the key of each run.
 async fn keyed(ctx: ContinuousCtx<u64>) -> Result<()> {
@@ -487,10 +487,10 @@ async fn down(test: &mut TestEngine, ms: u64, every: u64, missed: Missed, book: 
     test.settle().await;
 }
 
-/// A run that the process died in was dropped if a later tick had come by then, and its idempotency key went to that
-/// one: a receiver that deduplicates swallowed the later run.
+/// A run that the process died in was dropped if a later tick was due by then, and its idempotency key went to that
+/// tick: a receiver that deduplicates swallowed the later run.
 #[tokio::test]
-async fn run_killed_inside_its_handler_runs_again_before_missed_ticks_are_dealt_with() {
+async fn killed_run_runs_again_before_missed_ticks_are_handled() {
     for every in [500, 600_000] {
         for (missed, later) in [(Missed::Skip, 0), (Missed::CatchUpOne, 1), (Missed::All(2), 2)] {
             let book = Book::default();
@@ -507,14 +507,15 @@ async fn run_killed_inside_its_handler_runs_again_before_missed_ticks_are_dealt_
             assert_eq!(notes[0], killed[0], "{missed:?}: the same tick with the same key");
             assert_eq!(notes.len(), 1 + later, "{missed:?}: {notes:?}");
             let keys: std::collections::BTreeSet<_> = notes.iter().collect();
-            assert_eq!(keys.len(), notes.len(), "each tick has a key of its own");
+            assert_eq!(keys.len(), notes.len(), "each tick has its own key");
         }
     }
 }
 
-/// A tick that the process died in was taken for a trigger if one was pending: it never ran again, and its key was lost.
+/// A tick that the process died in was mistaken for a trigger if one was pending: it never ran again, and its key was
+/// lost.
 #[tokio::test]
-async fn run_killed_inside_its_handler_runs_again_before_a_pending_trigger() {
+async fn killed_run_runs_again_before_a_pending_trigger() {
     for missed in [Missed::Skip, Missed::CatchUpOne, Missed::All(2)] {
         let book = Book::default();
         let given = book.clone();
@@ -523,7 +524,7 @@ async fn run_killed_inside_its_handler_runs_again_before_a_pending_trigger() {
         book.plan("execute", ["block", "block"]);
         test.job(BEAT).trigger("a").await.unwrap();
         test.advance(1_000).await;
-        // The second trigger is taken with the end of the first, before the tick that came due meanwhile.
+        // The second trigger is taken at the end of the first, before the tick that came due meanwhile.
         test.job(BEAT).trigger("a").await.unwrap();
         book.gate.add_permits(1);
         test.settle().await;
@@ -566,7 +567,7 @@ async fn tick_that_begins_as_the_engine_stops_does_not_run_later() {
 
 /// With a trigger pending over downtime, `CatchUpOne` ran three times at once.
 #[tokio::test]
-async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {
+async fn trigger_sent_while_down_is_one_run_besides_missed_ticks() {
     for (missed, ticks) in [(Missed::Skip, 0), (Missed::CatchUpOne, 1), (Missed::All(3), 3)] {
         let book = Book::default();
         let given = book.clone();
@@ -574,7 +575,7 @@ async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {
         start(&test).await;
         // Some ticks later, so that none is under way when the process dies.
         test.advance(2_500).await;
-        // As another process sends it, while nobody executes.
+        // As another process sends it, while no engine runs.
         let (id, at) = (Name::recorded("continuous:beat:a"), test.clock().now());
         let send = commit::SendWrite { id, num: None, message: Message::Trigger, at, dedup: None, token: 77 };
         test.store().write(vec![Write::Message(send)].into()).await.unwrap();
@@ -583,10 +584,7 @@ async fn trigger_over_downtime_is_one_run_beside_what_the_policy_says() {
         let notes = book.take();
         let triggered = notes.iter().filter(|note| note.starts_with("trigger ")).count();
         assert_eq!((notes.len() - triggered, triggered), (ticks, 1), "{missed:?}: {notes:?}");
-        assert!(
-            notes.last().is_some_and(|last| last.starts_with("trigger ")),
-            "what is overdue comes first: {notes:?}"
-        );
+        assert!(notes.last().is_some_and(|last| last.starts_with("trigger ")), "overdue ticks come first: {notes:?}");
     }
 }
 
@@ -607,7 +605,7 @@ async fn changed_schedule_counts_from_the_next_start() {
     test.deploy(move |engine| others(engine).job(BEAT.every("1 minute").execute(beat)).provide(given.clone())).await;
     test.advance("3 minutes").await;
     assert_eq!(book.take(), ["1#1 for 1 at 1", "2#1 for 2 at 2", "3#1 for 3 at 3"]);
-    assert_eq!(test.job(BEAT).status("b").await.unwrap().status, JobStatus::Stopped, "it stays as it was");
+    assert_eq!(test.job(BEAT).status("b").await.unwrap().status, JobStatus::Stopped, "a stopped job stays stopped");
     // The same schedule leaves the next tick alone.
     test.advance(30_000).await;
     test.crash().await;

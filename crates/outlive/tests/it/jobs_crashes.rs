@@ -1,4 +1,4 @@
-//! Jobs of each kind with trouble at each write: what comes of them is what comes of them without trouble.
+//! Jobs of each kind with a fault at each write: the outcome is the same as without faults.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use outlive::{Failure, MemoryStore};
 use outlive_core::id::Name;
 use outlive_testkit::{Fault, Faults, TestEngine};
 
-use crate::jobs_kit::{Book, NOTES, others, told};
+use crate::jobs_kit::{Book, NOTES, others, reported};
 
 const BEAT: Continuous<u64> = Continuous::new("beat");
 const HOOKS: Debounce<String, Vec<String>> = Debounce::new("hooks");
@@ -22,13 +22,13 @@ fn retry() -> Retry {
     Retry::times(1).constant("1 minute").jitter(outlive::Jitter::none())
 }
 
-/// Notes a call, and has it fail if it is one of those.
+/// Notes a call, and fails it if it is bad.
 fn call(book: &Book, what: String, is_bad: bool) -> Result<()> {
     book.note(what.clone());
     if is_bad { Err(format!("{what} fails").into()) } else { Ok(()) }
 }
 
-// ---- handlers whose success depends on what they are called for alone ----
+// ---- handlers whose success depends only on what they are called for ----
 
 /// The second run fails once, the third run always.
 async fn beat(ctx: ContinuousCtx<u64>) -> Result<()> {
@@ -51,7 +51,7 @@ async fn collect(ctx: DebounceCtx<String, Vec<String>>, hook: String) -> Result<
     call(ctx.get::<Book>(), what, is_bad)
 }
 
-/// The first batch fails once, that with `bad` in it always.
+/// The first batch fails once, the one with `bad` in it always.
 async fn flush(ctx: DebounceCtx<String, Vec<String>>) -> Result<()> {
     let batch = ctx.state().unwrap_or_default().join(",");
     ctx.send(NOTES, "n", &batch)?;
@@ -80,7 +80,7 @@ async fn idle(ctx: TaskCtx<u64, u64>) -> Result<()> {
     call(ctx.get::<Book>(), "idle".into(), false)
 }
 
-/// Multiples of three fail once, those of seven always; even ones send.
+/// Multiples of three fail once, multiples of seven always; even numbers send.
 async fn deliver(ctx: WorkerPoolCtx<u64>, n: u64) -> Result<()> {
     if n.is_multiple_of(2) {
         ctx.send(NOTES, "n", &n.to_string())?;
@@ -98,7 +98,7 @@ struct Stage {
     book: Book,
 }
 
-/// What has become of everything, in an order that does not depend on who was faster.
+/// The outcome of everything, in an order that does not depend on timing.
 #[derive(PartialEq, Debug)]
 struct Story {
     ledger: BTreeSet<String>,
@@ -126,9 +126,9 @@ impl Stage {
         Self { test, faults, book }
     }
 
-    /// If the process has died, there is another one; then everything comes to rest.
+    /// Restarts the process if it has died, then settles everything.
     async fn recover(&mut self) {
-        // The engine waits in real time before it asks the store again; tokio's clock is paused, so this takes none.
+        // The engine waits in real time before it asks the store again; tokio's clock is paused, so this takes no time.
         for _ in 0..2 {
             self.test.settle().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -147,22 +147,22 @@ impl Stage {
         }
     }
 
-    /// Asks until it is answered, or is there.
+    /// Repeats a call until it succeeds.
     async fn insist<T>(&mut self, mut ask: impl AsyncFnMut(&TestEngine) -> Result<T, Error>) {
         while let Err(error) = tokio::time::timeout(Duration::from_secs(300), ask(&self.test)).await.map(Result::unwrap)
         {
-            assert!(self.faults.is_dead(), "nothing died, and nothing is answered: {error}");
+            assert!(self.faults.is_dead(), "the store is alive, but the call failed: {error}");
             self.recover().await;
         }
         self.recover().await;
     }
 
-    async fn tell(&self, ids: &[&str]) -> Story {
+    async fn outcome(&self, ids: &[&str]) -> Story {
         let store: Arc<dyn Store> = self.faults.clone();
-        let (mut news, mut rows, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut records, mut rows, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for id in ids {
-            for (kind, attempt, detail) in told(&store, id).await {
-                news.push(format!("{id}: {} #{attempt} run {:?} {:?}", kind.as_str(), detail.run, detail.error));
+            for (kind, attempt, detail) in reported(&store, id).await {
+                records.push(format!("{id}: {} #{attempt} run {:?} {:?}", kind.as_str(), detail.run, detail.error));
             }
             let row = store.instance(&Name::recorded(id)).await.unwrap();
             let words = row.map(|row| (row.status, row.wake, row.outcome));
@@ -176,13 +176,13 @@ impl Stage {
         }
         let mut notes = self.test.job(NOTES).state("n").await.unwrap().unwrap_or_default();
         if ids[0].starts_with("pool") {
-            // Handlers of a pool are done in any order.
+            // The handlers of a pool finish in any order.
             notes.sort();
-            news.sort();
+            records.sort();
             dead.sort();
         }
         rows.push(format!("{notes:?}"));
-        Story { ledger: self.book.notes().into_iter().collect(), lifecycle: news, rows, dead }
+        Story { ledger: self.book.notes().into_iter().collect(), lifecycle: records, rows, dead }
     }
 }
 
@@ -191,7 +191,7 @@ async fn continuous(stage: &mut Stage) -> Story {
     stage.pass(14).await;
     stage.insist(async |test| test.job(BEAT).start("a", &0).await).await;
     stage.pass(18).await;
-    stage.tell(&["continuous:beat:a"]).await
+    stage.outcome(&["continuous:beat:a"]).await
 }
 
 async fn debounce(stage: &mut Stage) -> Story {
@@ -204,7 +204,7 @@ async fn debounce(stage: &mut Stage) -> Story {
         stage.pass(1).await;
     }
     stage.pass(8).await;
-    stage.tell(&["debounce:hooks:a"]).await
+    stage.outcome(&["debounce:hooks:a"]).await
 }
 
 async fn task(stage: &mut Stage) -> Story {
@@ -212,7 +212,7 @@ async fn task(stage: &mut Stage) -> Story {
         stage.insist(async |test| test.job(ORDERS).send("a", &n).dedup_key(&n.to_string()).await).await;
     }
     stage.pass(10).await;
-    stage.tell(&["task:orders:a"]).await
+    stage.outcome(&["task:orders:a"]).await
 }
 
 async fn pool(stage: &mut Stage) -> Story {
@@ -227,10 +227,10 @@ async fn pool(stage: &mut Stage) -> Story {
         })
         .await;
     stage.pass(4).await;
-    stage.tell(&["pool:mail:main"]).await
+    stage.outcome(&["pool:mail:main"]).await
 }
 
-/// Tells the story without trouble, then with each kind of trouble at each of its writes.
+/// Plays the story without faults, then with each kind of fault at each of its writes.
 async fn everywhere(story: impl AsyncFn(&mut Stage) -> Story) -> Story {
     let mut stage = Stage::new(None).await;
     let expected = story(&mut stage).await;
@@ -239,15 +239,15 @@ async fn everywhere(story: impl AsyncFn(&mut Stage) -> Story) -> Story {
     for n in 1..=writes {
         for fault in [Fault::CrashBefore(n), Fault::CrashAfter(n), Fault::UnknownAfter(n), Fault::UnknownBefore(n)] {
             let mut stage = Stage::new(Some(fault)).await;
-            let told = story(&mut stage).await;
-            assert_eq!(told, expected, "{fault:?} of {writes}");
+            let reported = story(&mut stage).await;
+            assert_eq!(reported, expected, "{fault:?} of {writes}");
         }
     }
     expected
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recurring_job_comes_to_the_same_with_trouble_at_any_write() {
+async fn continuous_job_has_the_same_outcome_with_a_fault_at_any_write() {
     let story = everywhere(continuous).await;
     let ledger = ["beat 0#1", "beat 1#1", "beat 1#2", "beat 2#1", "beat 2#2", "beat 3#1", "error beat 2#2 fails"];
     assert_eq!(story.ledger, ledger.map(str::to_owned).into());
@@ -255,21 +255,21 @@ async fn a_recurring_job_comes_to_the_same_with_trouble_at_any_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_debounce_comes_to_the_same_with_trouble_at_any_write() {
+async fn debounce_has_the_same_outcome_with_a_fault_at_any_write() {
     let story = everywhere(debounce).await;
     assert_eq!(story.dead.len(), 1, "{story:#?}");
     assert!(story.ledger.contains("flush a1,a2,b#2") && story.ledger.contains("late1#2"), "{story:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_comes_to_the_same_with_trouble_at_any_write() {
+async fn task_has_the_same_outcome_with_a_fault_at_any_write() {
     let story = everywhere(task).await;
     assert_eq!(story.dead.len(), 1, "{story:#?}");
     assert!(story.ledger.contains("execute 0#2") && story.ledger.contains("idle"), "{story:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_comes_to_the_same_with_trouble_at_any_write() {
+async fn pool_has_the_same_outcome_with_a_fault_at_any_write() {
     let story = everywhere(pool).await;
     assert_eq!(story.dead.len(), 2, "{story:#?}");
     assert!((1..=15).all(|n| story.ledger.contains(&format!("mail {n}#1"))), "{story:#?}");

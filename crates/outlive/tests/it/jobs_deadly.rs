@@ -1,4 +1,4 @@
-//! Events of a pool that take the process down: they alone become dead letters, and the pool goes on.
+//! Pool events that crash the process: only they become dead letters, and the pool continues.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ const STORE: &str = "OUTLIVE_TEST_DEADLY";
 const MAIL: WorkerPool<u32> = WorkerPool::new("mail");
 const SENT: Task<u32, Vec<u32>> = Task::new("sent");
 
-/// What the child is to do: which events are deadly, also to look at, and how many are handled together.
-type Told = (PathBuf, BTreeSet<u32>, bool, usize);
+/// What the child does: its store, which events are deadly, whether `on_dead` is deadly too, and the batch size.
+type Plan = (PathBuf, BTreeSet<u32>, bool, usize);
 
 struct Deadly(BTreeSet<u32>, bool);
 
@@ -52,46 +52,46 @@ async fn on_dead(ctx: WorkerPoolCtx<u32>, _: DeadLetter<u32>) -> Result<()> {
     Ok(())
 }
 
-async fn open((store, deadly, is_deadly_to_look_at, batch): &Told) -> Engine {
+async fn open((store, deadly, is_deadly_to_look_at, batch): &Plan) -> Engine {
     let mail = MAIL.concurrency(4).on_dead(on_dead);
     let mail = if *batch > 1 { mail.execute_batch(*batch, many) } else { mail.execute(one) };
     let builder = Engine::open(store).job(mail).job(SENT.on_event(note).execute(nothing));
     builder.provide(Deadly(deadly.clone(), *is_deadly_to_look_at)).start().await.unwrap()
 }
 
-/// Not a test by itself: the process that is taken down, when [`play`] starts it.
+/// Not a test by itself: the process that crashes, when [`play`] starts it.
 #[tokio::test]
 async fn child() {
-    let Ok(told) = std::env::var(STORE) else { return };
-    let told: Told = serde_json::from_str(&told).unwrap();
-    let engine = open(&told).await;
+    let Ok(plan) = std::env::var(STORE) else { return };
+    let plan: Plan = serde_json::from_str(&plan).unwrap();
+    let engine = open(&plan).await;
     let drained = tokio::time::timeout(Duration::from_secs(120), async { engine.job(MAIL).wait_idle().await }).await;
-    drained.expect("it does not go on").unwrap();
+    drained.expect("the pool hangs").unwrap();
     engine.shutdown().await.unwrap();
 }
 
-/// Answers whether it came to its end.
-fn run_child(told: &Told) -> bool {
+/// Returns `true` if the child ran to its end.
+fn run_child(plan: &Plan) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["jobs_deadly::child", "--exact", "--nocapture"]);
-    command.env(STORE, serde_json::to_string(told).unwrap());
+    command.env(STORE, serde_json::to_string(plan).unwrap());
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    assert!(status.success() || status.code().is_none(), "the process was not taken down, but does not go on");
+    assert!(status.success() || status.code().is_none(), "the process did not crash, but failed");
     status.success()
 }
 
-/// Has the process taken down until all is handled; answers how many starts that took.
+/// Restarts the process until all events are handled; returns the number of starts.
 async fn play(store: &Path, deadly: &[u32], is_deadly_to_look_at: bool, batch: usize) -> u32 {
-    let (told, events): (Told, u32) =
+    let (plan, events): (Plan, u32) =
         ((store.to_owned(), deadly.iter().copied().collect(), is_deadly_to_look_at, batch), 40);
     Client::open(store).unwrap().job(MAIL).push_many((0..events).map(Push::new)).await.unwrap();
-    let starts = (1..=30).find(|_| run_child(&told)).expect("the process is still taken down after 30 starts");
-    let mended: Told = (store.to_owned(), BTreeSet::new(), false, batch);
-    let engine = open(&mended).await;
+    let starts = (1..=30).find(|_| run_child(&plan)).expect("the process still crashes after 30 starts");
+    let fixed: Plan = (store.to_owned(), BTreeSet::new(), false, batch);
+    let engine = open(&fixed).await;
     let dead = engine.job(MAIL).dead().await.unwrap();
     let mut numbers: Vec<u32> = dead.iter().map(|letter| letter.event().unwrap()).collect();
     numbers.sort_unstable();
-    assert_eq!(numbers, deadly, "only what is deadly is given up");
+    assert_eq!(numbers, deadly, "only deadly events are given up");
     for letter in &dead {
         assert!(letter.failure.to_string().contains("the process died"), "{}", letter.failure);
     }
@@ -106,7 +106,7 @@ async fn play(store: &Path, deadly: &[u32], is_deadly_to_look_at: bool, batch: u
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(sent().await, others, "each of the others is recorded once");
-    // Once it is mended, they are handled as any other.
+    // Once the code is fixed, they are handled like any other.
     assert_eq!(engine.job(MAIL).retry_dead().await.unwrap(), deadly.len() as u64);
     engine.job(MAIL).wait_idle().await.unwrap();
     while sent().await.len() < events as usize {
@@ -118,28 +118,28 @@ async fn play(store: &Path, deadly: &[u32], is_deadly_to_look_at: bool, batch: u
 }
 
 #[tokio::test]
-async fn an_event_that_takes_the_process_down_is_found_among_those_at_work() {
+async fn event_that_crashes_the_process_is_found_among_those_running() {
     let folder = tempfile::tempdir().unwrap();
     let starts = play(&folder.path().join("first.db"), &[0], false, 1).await;
-    assert_eq!(starts, 6, "five times it was at work, four of them known");
+    assert_eq!(starts, 6, "it ran five times, four of them on record");
     play(&folder.path().join("late.db"), &[21], false, 1).await;
 }
 
 #[tokio::test]
-async fn several_deadly_events_are_found_one_after_the_other() {
+async fn several_deadly_events_are_found_one_after_another() {
     let folder = tempfile::tempdir().unwrap();
     play(&folder.path().join("mail.db"), &[1, 2, 30], false, 1).await;
 }
 
 #[tokio::test]
-async fn a_deadly_event_is_found_in_its_batch() {
+async fn deadly_event_is_found_in_its_batch() {
     let folder = tempfile::tempdir().unwrap();
     play(&folder.path().join("mail.db"), &[5], false, 8).await;
 }
 
 #[tokio::test]
-async fn an_event_that_is_deadly_even_to_look_at_is_given_up_unseen() {
+async fn event_whose_on_dead_crashes_too_is_given_up_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let starts = play(&folder.path().join("mail.db"), &[0], true, 1).await;
-    assert_eq!(starts, 7, "once more than one that is deadly to handle");
+    assert_eq!(starts, 7, "one more start than if only the handler is deadly");
 }

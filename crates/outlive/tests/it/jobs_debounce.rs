@@ -1,4 +1,4 @@
-//! Debounces: one way to flush, batches that are kept, and events that are in one batch or the next.
+//! Debounces: a single flush path, durable batches, and events that are in one batch or the next.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use outlive::prelude::*;
 use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_testkit::TestEngine;
 
-use crate::jobs_kit::{Book, contents, failures, others, perform, told};
+use crate::jobs_kit::{Book, contents, failures, others, perform, reported};
 
 const HOOKS: Debounce<String, Vec<String>> = Debounce::new("hooks");
 
@@ -57,12 +57,12 @@ async fn engine(job: impl Fn() -> DebounceBuilder<String, Vec<String>> + Send + 
     (test, book)
 }
 
-/// Adds an event, and must be told at once: an add that hangs is a defect.
+/// Adds an event, which must return at once: an add that hangs is a bug.
 async fn add(test: &TestEngine, event: &str) -> outlive::job::Added {
     let hooks = test.job(HOOKS);
     let event = event.to_owned();
     let added = tokio::time::timeout(Duration::from_secs(120), hooks.add("a", &event)).await;
-    let added = added.expect("an add is answered").unwrap();
+    let added = added.expect("an add returns").unwrap();
     test.settle().await;
     added
 }
@@ -75,21 +75,22 @@ async fn assert_gone(test: &TestEngine) {
 }
 
 async fn flushed(test: &TestEngine) -> Vec<String> {
-    let news = told(test.store(), "debounce:hooks:a").await.into_iter();
-    news.filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceFlushed)
+    let records = reported(test.store(), "debounce:hooks:a").await.into_iter();
+    records
+        .filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceFlushed)
         .map(|(_, _, detail)| format!("{} by {}", detail.events.unwrap(), detail.reason.unwrap()))
         .collect()
 }
 
 #[tokio::test]
-async fn a_batch_is_flushed_so_long_after_its_first_event() {
+async fn batch_is_flushed_a_fixed_time_after_its_first_event() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     let first = add(&test, "x").await;
     assert!(first.created && first.is_new && first.event_count == 1);
     test.advance("9 seconds").await;
     let second = add(&test, "y").await;
     assert!(!second.created && second.event_count == 2);
-    assert_eq!(second.flush_at, first.flush_at, "a later event does not put it off");
+    assert_eq!(second.flush_at, first.flush_at, "a later event does not delay the flush");
     assert_eq!(test.job(HOOKS).state("a").await.unwrap().unwrap(), ["x", "y"]);
     assert!(book.notes().is_empty());
     test.advance("1 second").await;
@@ -102,7 +103,7 @@ async fn a_batch_is_flushed_so_long_after_its_first_event() {
 }
 
 #[tokio::test]
-async fn each_way_to_flush_is_the_same_path_with_its_reason() {
+async fn every_flush_takes_the_same_path_and_has_its_reason() {
     let (test, book) = engine(|| HOOKS.quiet("10 seconds").max_wait("25 seconds").max_events(4)).await;
     add(&test, "q").await;
     test.advance("10 seconds").await;
@@ -118,8 +119,8 @@ async fn each_way_to_flush_is_the_same_path_with_its_reason() {
     test.settle().await;
     assert_eq!(book.take(), ["q by quiet#1", "w1,w2,w3 by window#1", "m1,m2,m3,m4 by max events#1", "h by manual#1"]);
     assert_eq!(flushed(&test).await, ["1 by quiet", "3 by window", "4 by max events", "1 by manual"]);
-    let news = told(test.store(), "debounce:hooks:a").await;
-    assert_eq!(news.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceStarted).count(), 4);
+    let records = reported(test.store(), "debounce:hooks:a").await;
+    assert_eq!(records.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceStarted).count(), 4);
     assert_gone(&test).await;
     let none = test.job(HOOKS).flush("a").await;
     assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
@@ -146,7 +147,7 @@ async fn without_a_reducer_the_batch_is_the_latest_event() {
 }
 
 #[tokio::test]
-async fn a_key_is_in_a_batch_once_and_free_again_after_it() {
+async fn dedup_key_is_in_a_batch_once_and_free_after_it() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     let hooks = test.job(HOOKS);
     for is_new in [true, false] {
@@ -165,7 +166,7 @@ async fn a_key_is_in_a_batch_once_and_free_again_after_it() {
 }
 
 #[tokio::test]
-async fn clear_forgets_the_batch_and_its_window() {
+async fn clear_drops_the_batch_and_its_window() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     add(&test, "x").await;
     test.job(HOOKS).clear("a").await.unwrap();
@@ -173,12 +174,12 @@ async fn clear_forgets_the_batch_and_its_window() {
     assert_gone(&test).await;
     test.advance("1 minute").await;
     assert!(book.take().is_empty());
-    let news = told(test.store(), "debounce:hooks:a").await;
-    assert_eq!(news.last().unwrap().0, LifecycleRecordKind::DebounceCleared);
+    let records = reported(test.store(), "debounce:hooks:a").await;
+    assert_eq!(records.last().unwrap().0, LifecycleRecordKind::DebounceCleared);
 }
 
 #[tokio::test]
-async fn an_event_acknowledged_during_a_flush_is_in_the_next_batch() {
+async fn event_added_during_a_flush_is_in_the_next_batch() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     add(&test, "x").await;
     book.plan("execute", ["block"]);
@@ -193,8 +194,8 @@ async fn an_event_acknowledged_during_a_flush_is_in_the_next_batch() {
 }
 
 #[tokio::test]
-async fn adds_during_a_retry_neither_flush_early_nor_burn_attempts() {
-    // Right after the failure the instance is in memory, later it is not.
+async fn adds_during_a_retry_neither_flush_early_nor_use_attempts() {
+    // The instance is in memory right after the failure, and no longer later.
     for pause in ["0 seconds", "10 minutes"] {
         let (test, book) = engine(|| HOOKS.flush_after("10 seconds").max_events(3).retry(retry(2, "1 hour"))).await;
         add(&test, "x").await;
@@ -212,7 +213,7 @@ async fn adds_during_a_retry_neither_flush_early_nor_burn_attempts() {
         assert_eq!(test.job(HOOKS).status("a").await.unwrap().failed, 1);
         test.job(HOOKS).flush("a").await.unwrap();
         test.settle().await;
-        assert!(book.take().is_empty(), "a flush by hand does not shorten a backoff");
+        assert!(book.take().is_empty(), "a manual flush does not shorten a backoff");
         test.advance("1 hour").await;
         assert_eq!(
             book.take(),
@@ -229,7 +230,7 @@ async fn adds_during_a_retry_neither_flush_early_nor_burn_attempts() {
 }
 
 #[tokio::test]
-async fn a_clear_during_a_retry_ends_it() {
+async fn clear_during_a_retry_ends_it() {
     for pause in ["1 second", "10 minutes"] {
         let (test, book) = engine(|| HOOKS.flush_after("10 seconds").retry(retry(2, "1 hour"))).await;
         add(&test, "x").await;
@@ -238,7 +239,7 @@ async fn a_clear_during_a_retry_ends_it() {
         add(&test, "y").await;
         test.advance(pause).await;
         let hooks = test.job(HOOKS);
-        tokio::time::timeout(Duration::from_secs(120), hooks.clear("a")).await.expect("it is answered").unwrap();
+        tokio::time::timeout(Duration::from_secs(120), hooks.clear("a")).await.expect("the call returns").unwrap();
         assert_gone(&test).await;
         book.take();
         test.advance("1 day").await;
@@ -246,9 +247,9 @@ async fn a_clear_during_a_retry_ends_it() {
     }
 }
 
-/// A flush that waited behind a retry was counted as an event.
+/// A flush that was queued behind a retry was counted as an event.
 #[tokio::test]
-async fn a_clear_says_how_many_events_it_dropped_and_counts_nothing_else() {
+async fn clear_counts_only_the_events_it_dropped() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds").retry(retry(2, "1 hour"))).await;
     add(&test, "x").await;
     book.plan("execute", ["fail no"]);
@@ -256,13 +257,13 @@ async fn a_clear_says_how_many_events_it_dropped_and_counts_nothing_else() {
     add(&test, "y").await;
     test.job(HOOKS).flush("a").await.unwrap();
     test.job(HOOKS).clear("a").await.unwrap();
-    let told = told(test.store(), "debounce:hooks:a").await.into_iter();
-    let cleared: Vec<_> = told.filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceCleared).collect();
+    let reported = reported(test.store(), "debounce:hooks:a").await.into_iter();
+    let cleared: Vec<_> = reported.filter(|(kind, ..)| *kind == LifecycleRecordKind::DebounceCleared).collect();
     assert_eq!(cleared.iter().map(|(_, _, detail)| detail.events).collect::<Vec<_>>(), [Some(2)]);
 }
 
 #[tokio::test]
-async fn a_batch_that_is_given_up_is_a_dead_letter_and_the_next_one_begins() {
+async fn exhausted_batch_is_a_dead_letter_and_the_next_one_begins() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -294,7 +295,7 @@ async fn a_batch_that_is_given_up_is_a_dead_letter_and_the_next_one_begins() {
 }
 
 #[tokio::test]
-async fn a_dead_batch_that_is_dropped_is_gone() {
+async fn discarded_dead_batch_is_gone() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     add(&test, "x").await;
     book.plan("execute", ["fail no"]);
@@ -308,7 +309,7 @@ async fn a_dead_batch_that_is_dropped_is_gone() {
 }
 
 #[tokio::test]
-async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
+async fn failing_first_event_is_a_dead_letter_and_leaves_no_instance() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     add(&test, "do fail no").await;
     assert_gone(&test).await;
@@ -316,14 +317,14 @@ async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
     assert_eq!((dead.len(), dead[0].events, dead[0].event().unwrap()), (1, 1, serde_json::json!("do fail no")));
     test.advance("1 minute").await;
     assert!(book.take().is_empty());
-    // One that fails later does not touch the batch.
+    // A later failure does not touch the batch.
     add(&test, "x").await;
     add(&test, "do fail no").await;
     add(&test, "y").await;
     test.advance("10 seconds").await;
     assert_eq!(book.take(), ["x,y by window#1"]);
     assert_eq!(test.job(HOOKS).dead().await.unwrap().len(), 2);
-    // Tried again, and good this time.
+    // Retried, and successful this time.
     assert_eq!(test.job(HOOKS).discard_dead().await.unwrap(), 2);
     book.plan("event", ["fail once"]);
     add(&test, "z").await;
@@ -333,7 +334,7 @@ async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_tried_again_is_not_lost_and_holds_up_the_others() {
+async fn retried_event_is_not_lost_and_holds_up_the_others() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds").retry(retry(2, "1 minute"))).await;
     book.plan("event", ["fail no"]);
     let added = add(&test, "x").await;
@@ -374,7 +375,7 @@ async fn terminate_from_any_handler_leaves_nothing_and_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_crash_in_a_flush_repeats_it_with_the_same_batch() {
+async fn crash_during_a_flush_repeats_it_with_the_same_batch() {
     let (mut test, book) = engine(|| HOOKS.flush_after("10 seconds")).await;
     add(&test, "x").await;
     book.plan("execute", ["block"]);
@@ -386,10 +387,10 @@ async fn a_crash_in_a_flush_repeats_it_with_the_same_batch() {
     assert_gone(&test).await;
 }
 
-/// The key counted the runs of the instance, and each batch is an instance of its own: all batches of an id had the same
-/// key, and whoever drops what he has seen would have dropped all but the first.
+/// The key counted the runs of the instance, and each batch is a new instance: all batches of an id had the same key,
+/// and a receiver that deduplicates would have dropped all but the first.
 #[tokio::test]
-async fn each_batch_has_a_key_of_its_own_that_its_attempts_share() {
+async fn each_batch_has_its_own_key_that_its_attempts_share() {
     async fn note_key(ctx: HookCtx) -> Result<()> {
         ctx.get::<Book>().note(ctx.idempotency_key().to_owned());
         if ctx.is_retry() { Ok(()) } else { Err("once".into()) }
@@ -408,7 +409,7 @@ async fn each_batch_has_a_key_of_its_own_that_its_attempts_share() {
 }
 
 #[tokio::test]
-async fn a_window_that_closed_while_down_is_flushed_at_once() {
+async fn restarts_every_minute_do_not_move_the_window() {
     let (mut test, book) = engine(|| HOOKS.flush_after("1 hour")).await;
     add(&test, "x").await;
     for _ in 0..59 {
@@ -433,13 +434,13 @@ async fn a_hundred_concurrent_adds_are_a_hundred_events_in_one_batch() {
             .map(|added| added.unwrap().event_count)
             .collect();
     counts.sort_unstable();
-    assert_eq!(counts, (1..=100).collect::<Vec<u64>>(), "each add is told its own place");
+    assert_eq!(counts, (1..=100).collect::<Vec<u64>>(), "each add returns its own count");
     test.advance("10 seconds").await;
     assert_eq!(book.take(), [format!("{} by window#1", vec!["x"; 100].join(","))]);
 }
 
 #[tokio::test]
-async fn a_flush_commits_with_what_it_sends_or_not_at_all() {
+async fn flush_commits_together_with_what_it_sends() {
     let (test, book) = engine(|| HOOKS.flush_after("10 seconds").retry(retry(1, "1 minute"))).await;
     add(&test, "x").await;
     book.plan("execute", ["send n hello; signal nobody", "send n hello"]);

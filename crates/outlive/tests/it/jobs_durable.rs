@@ -1,4 +1,4 @@
-//! Calls to jobs while nobody executes the store: durable at once, and waited for only by those who ask for it.
+//! Calls to jobs while no engine runs: durable at once, and they wait for the outcome only on request.
 
 use std::time::Duration;
 
@@ -57,19 +57,19 @@ fn jobs(engine: outlive::Builder, book: &Book) -> outlive::Builder {
         .job(MAIL.concurrency(1).execute(send))
 }
 
-/// Fails if somebody waits for ever.
+/// Fails if a call hangs.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), work).await.expect("somebody waits for ever")
+    tokio::time::timeout(Duration::from_secs(120), work).await.expect("a call hangs")
 }
 
 fn is_not_handled<T: std::fmt::Debug>(result: Result<T, Error>) -> bool {
     matches!(&result, Err(error @ Error::NotHandled { .. }) if error.code() == "not_handled")
 }
 
-/// A web process stalled during a deploy: calls waited without limit for somebody to act on what was durable already,
-/// and a caller that gave up and tried again added twice.
+/// A web process stalled during a deploy: calls waited without limit for an engine to handle what was already durable,
+/// and a caller that gave up and retried added the event twice.
 #[tokio::test]
-async fn calls_return_once_durable_when_nobody_executes() {
+async fn calls_return_once_durable_while_no_engine_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
     let book = Book::default();
@@ -98,13 +98,13 @@ async fn calls_return_once_durable_when_nobody_executes() {
     soon(tasks.send("b", &7)).await.unwrap();
     soon(mail.pause()).await.unwrap();
     soon(mail.push(&1)).await.unwrap();
-    // What was accepted is what is shown.
+    // Status and state already reflect the accepted calls.
     assert_eq!(beats.status("b").await.unwrap().status, JobStatus::Stopped);
     assert_eq!(beats.status("c").await.unwrap().status, JobStatus::NotFound);
     assert_eq!((beats.state("c").await.unwrap(), tasks.state("b").await.unwrap()), (None, None));
-    assert_eq!(tasks.status("b").await.unwrap().status, JobStatus::Running, "there is a fresh one");
+    assert_eq!(tasks.status("b").await.unwrap().status, JobStatus::Running, "there is a new instance");
     assert!(mail.status().await.unwrap().is_paused);
-    // To wait for the outcome is a choice, and has a limit.
+    // Waiting for the outcome is optional and has a time limit.
     assert!(is_not_handled(soon(beats.trigger("a").wait("20 ms")).await));
     assert!(is_not_handled(soon(hooks.add("new", &2).wait("20 ms")).await));
     assert!(is_not_handled(soon(tasks.ask::<usize>("a", &5).wait("20 ms")).await));
@@ -112,7 +112,7 @@ async fn calls_return_once_durable_when_nobody_executes() {
     drop(client);
     let engine = jobs(Engine::open(&path), &book).start().await.unwrap();
     let count: usize = soon(engine.job(TASK).ask("b", &8)).await.unwrap();
-    assert_eq!(count, 2, "only what came after the end is there");
+    assert_eq!(count, 2, "only events sent after the terminate are there");
     assert_eq!(soon(engine.job(TASK).ask::<usize>("a", &9)).await.unwrap(), 3, "each was accepted once");
     soon(engine.job(MAIL).wait_idle()).await.unwrap();
     soon(engine.job(HOOKS).flush("new").wait("1 minute")).await.unwrap();
@@ -128,7 +128,7 @@ async fn calls_return_once_durable_when_nobody_executes() {
 }
 
 #[tokio::test]
-async fn event_accepted_after_an_order_to_end_makes_a_fresh_instance() {
+async fn event_accepted_after_a_terminate_creates_a_new_instance() {
     let book = Book::default();
     let given = book.clone();
     let mut test = TestEngine::new(move |engine| jobs(engine, &given)).await;
@@ -157,21 +157,21 @@ async fn event_accepted_after_an_order_to_end_makes_a_fresh_instance() {
             assert_eq!(test.job(TASK).status("a").await.unwrap().status, JobStatus::NotFound);
         }
     }
-    // A recurring job is started anew.
+    // A continuous job starts fresh.
     test.job(BEAT).start("a", &1).await.unwrap();
     test.job(BEAT).terminate("a", "over").await.unwrap();
     assert!(test.job(BEAT).start("a", &2).await.unwrap().created);
     assert_eq!(test.job(BEAT).state("a").await.unwrap(), Some(2));
 }
 
-/// The event went to the instance that was about to end, and with it.
+/// The event went to the instance that was about to end, and was lost with it.
 #[tokio::test]
-async fn event_that_a_terminating_handler_sends_to_its_own_id_makes_a_fresh_instance() {
+async fn event_a_terminating_handler_sends_to_itself_creates_a_new_instance() {
     async fn restart(ctx: TaskCtx<u32, Vec<u32>>, n: u32) -> Result<()> {
         ctx.update_state(|all| all.push(n));
         if n == 1 {
             ctx.send(TASK, ctx.instance_id(), &2)?;
-            ctx.terminate("begins anew");
+            ctx.terminate("starts over");
         }
         Ok(())
     }
@@ -194,10 +194,9 @@ async fn event_that_a_terminating_handler_sends_to_its_own_id_makes_a_fresh_inst
     engine.shutdown().await.unwrap();
 }
 
-/// Nothing is reported of an order that changes nothing, and whoever waited for it in another process was told that it was
-/// not handled.
+/// A call that changes nothing is not reported, so a client that waited for it in another process got "not handled".
 #[tokio::test]
-async fn order_that_changes_nothing_is_heard_of_in_another_process() {
+async fn waiting_for_a_call_that_changes_nothing_returns_in_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
     let engine = jobs(Engine::open(&path), &Book::default()).start().await.unwrap();
@@ -211,9 +210,9 @@ async fn order_that_changes_nothing_is_heard_of_in_another_process() {
     }
 }
 
-/// Each `add` looked through all events that waited, so a web process became slower with every event of a long deploy.
+/// Each `add` scanned all waiting events, so a web process got slower with every event during a long deploy.
 #[tokio::test]
-async fn an_event_does_not_cost_more_the_more_wait() {
+async fn cost_of_an_add_does_not_grow_with_the_waiting_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
     let client = Client::open(&path).unwrap();
@@ -224,11 +223,11 @@ async fn an_event_does_not_cost_more_the_more_wait() {
     let many: Vec<u32> = (256..=2_000).collect();
     for n in &many {
         let added = hooks.add("a", n).await.unwrap();
-        assert_eq!((added.is_new, added.event_count), (true, 256), "no more are looked through");
+        assert_eq!((added.is_new, added.event_count), (true, 256), "no more than 256 are counted");
     }
     let book = Book::default();
     let engine = jobs(Engine::open(&path), &book).start().await.unwrap();
     let added = soon(engine.job(HOOKS).add("a", &0).wait("1 minute")).await.unwrap();
-    assert_eq!(added.event_count, 2_001, "whoever waits for it is given the count");
+    assert_eq!(added.event_count, 2_001, "a waiting caller gets the exact count");
     engine.shutdown().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Typed errors of job handlers: which are retried, and how they come back.
+//! Typed errors of job handlers: which are retried, and how their details come back.
 
 use outlive::job::{
     Continuous, ContinuousCtx, DeadLetter, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx,
@@ -40,7 +40,7 @@ fn fail(how: &str) -> BoxError {
     }
 }
 
-/// The details of a failure, whatever they are.
+/// Formats a failure with its details, whatever their type.
 fn kept(failure: &Failure) -> String {
     let card = failure.details().map(|card: Card| format!("{card:?}"));
     let route = failure.details().map(|route: NoRoute| route.host);
@@ -66,7 +66,7 @@ async fn dead(ctx: WorkerPoolCtx<String>, letter: DeadLetter<String>) -> Result<
     Ok(())
 }
 
-/// Pushes the events one after another, each until it is given up.
+/// Pushes the events one after another, each once the last is given up.
 async fn notes_of(test: &TestEngine, book: &Book, events: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
     for how in events {
@@ -86,7 +86,7 @@ async fn pool(
 }
 
 #[tokio::test]
-async fn retry_if_of_an_error_type_decides_about_errors_of_that_type_only() {
+async fn retry_if_with_an_error_type_decides_only_about_that_type() {
     let (test, book) =
         pool(|| POOL.concurrency(1).retry(minutes(1)).retry_if(|error: &Card| *error == Card::Busy).execute(charge))
             .await;
@@ -97,7 +97,7 @@ async fn retry_if_of_an_error_type_decides_about_errors_of_that_type_only() {
 }
 
 #[tokio::test]
-async fn retry_if_of_any_error_decides_about_all() {
+async fn retry_if_with_box_error_decides_about_all_errors() {
     let is_worth_it = |error: &BoxError| error.is::<Card>();
     let (test, book) = pool(move || POOL.concurrency(1).retry(minutes(1)).retry_if(is_worth_it).execute(charge)).await;
     let notes = notes_of(&test, &book, &["busy", "no route", "plain"]).await;
@@ -105,7 +105,7 @@ async fn retry_if_of_any_error_decides_about_all() {
 }
 
 #[tokio::test]
-async fn details_of_each_type_come_back_in_on_dead_and_in_dead_letters() {
+async fn details_of_each_type_are_kept_in_on_dead_and_dead_letters() {
     let (test, book) =
         pool(|| POOL.concurrency(1).details::<Card>().details::<NoRoute>().on_dead(dead).execute(charge)).await;
     let notes = notes_of(&test, &book, &["declined", "wrapped", "permanent", "no route", "plain"]).await;
@@ -124,14 +124,14 @@ async fn details_of_each_type_come_back_in_on_dead_and_in_dead_letters() {
 }
 
 #[tokio::test]
-async fn an_error_that_nobody_asked_to_keep_is_not_kept() {
+async fn details_of_an_undeclared_error_type_are_not_kept() {
     let (test, book) = pool(|| POOL.concurrency(1).on_dead(dead).execute(charge)).await;
     let notes = notes_of(&test, &book, &["declined"]).await;
     assert_eq!(notes[1], "dead declined with code 51: None");
 }
 
 #[tokio::test]
-async fn an_error_that_cannot_be_written_down_leaves_the_failure_as_it_is() {
+async fn error_that_fails_to_serialize_leaves_the_failure_as_it_is() {
     #[derive(Debug, thiserror::Error)]
     #[error("unspeakable")]
     struct Unspeakable;
@@ -149,7 +149,7 @@ async fn an_error_that_cannot_be_written_down_leaves_the_failure_as_it_is() {
 
 /// `on_error` of the kinds that have one is called after retries, with the failure as it was recorded.
 #[tokio::test]
-async fn details_come_back_in_on_error_of_each_kind_and_in_on_exhausted() {
+async fn details_are_kept_in_on_error_of_each_kind_and_on_exhausted() {
     macro_rules! on_error {
         ($name:ident, $ctx:ty) => {
             async fn $name(ctx: $ctx, failure: Failure) -> Result<()> {
@@ -189,7 +189,7 @@ async fn details_come_back_in_on_error_of_each_kind_and_in_on_exhausted() {
     assert_eq!(notes, expected);
 }
 
-// ---- what a handler asks for ----
+// ---- calls made by a handler ----
 
 const NOWHERE: WorkerPool<u32> = WorkerPool::new("nowhere");
 const UNKNOWN: Workflow<(), ()> = Workflow::new("unknown");
@@ -209,10 +209,10 @@ async fn nothing<C>(_: C) -> Result<()> {
     Ok(())
 }
 
-/// A handler could push to a pool that nobody executes, or start a workflow that does not exist, and never learn of it.
-/// A refused signal did not say which one it was.
+/// A handler could push to a pool that is not registered, or start a workflow that does not exist, without an error. A
+/// refused signal did not say which one it was.
 #[tokio::test]
-async fn handlers_cannot_send_to_what_does_not_exist() {
+async fn handler_that_sends_to_a_missing_target_fails() {
     let test = TestEngine::new(|engine| engine.job(TASK.on_event(send_as_asked).execute(nothing))).await;
     for (what, expected) in [
         ("push", r#"job "pool:nowhere" is not registered here"#),
@@ -227,7 +227,7 @@ async fn handlers_cannot_send_to_what_does_not_exist() {
 
 /// A context that outlived its handler accepted events, which were never sent.
 #[tokio::test]
-async fn a_context_accepts_nothing_after_its_handler_has_returned() {
+async fn context_accepts_nothing_after_its_handler_has_returned() {
     let kept = std::sync::Arc::new(std::sync::Mutex::new(None::<TaskCtx<String, u64>>));
     let given = kept.clone();
     let test = TestEngine::new(move |engine| {
@@ -254,7 +254,7 @@ async fn refuse(_: DebounceCtx<String, String>, how: String) -> Result<()> {
 
 /// `add(..).wait(..)` returned `Ok` for an event that had become a dead letter.
 #[tokio::test]
-async fn waiting_for_an_event_that_is_given_up_is_an_error() {
+async fn waiting_for_an_event_that_is_given_up_returns_an_error() {
     let test =
         TestEngine::new(|engine| engine.job(BATCH.flush_after("1 minute").on_event(refuse).execute(nothing))).await;
     let error = test.job(BATCH).add("a", &"declined".to_owned()).wait("1 minute").await.unwrap_err();

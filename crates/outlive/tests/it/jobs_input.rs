@@ -1,4 +1,4 @@
-//! Bad input for jobs: each a typed error that names the value, and nothing is written.
+//! Bad input for jobs: each is a typed error that names the value, and nothing is written.
 
 use outlive::ErrorKind;
 use outlive::job::{Continuous, ContinuousCtx, Debounce, DebounceCtx, Task, TaskCtx, WorkerPool, WorkerPoolCtx};
@@ -36,25 +36,25 @@ fn jobs(engine: outlive::Builder) -> outlive::Builder {
         .max_payload(1_000)
 }
 
-/// An engine that does not start, and its store before and after.
+/// Returns the error of an engine that does not start, and asserts that its store is unchanged.
 async fn refused_setup(setup: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Error {
     let store: std::sync::Arc<dyn outlive::store::Store> = std::sync::Arc::new(outlive::MemoryStore::new());
     let before = contents(&store).await;
-    let error = setup(Engine::with_store(store.clone())).start().await.expect_err("it is refused");
+    let error = setup(Engine::with_store(store.clone())).start().await.expect_err("the call is refused");
     assert_eq!(contents(&store).await, before);
     error
 }
 
-/// A setup that is refused names all these words, as bad input.
+/// Asserts that a setup is refused as bad input with all these words.
 async fn assert_refused(setup: impl FnOnce(outlive::Builder) -> outlive::Builder, words: &[&str]) {
     let error = refused_setup(setup).await;
     let message = error.to_string();
-    assert!(words.iter().all(|word| message.contains(word)), "{message:?} has not all of {words:?}");
+    assert!(words.iter().all(|word| message.contains(word)), "{message:?} lacks some of {words:?}");
     assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
 }
 
 #[tokio::test]
-async fn a_bad_schedule_is_refused_at_the_start_and_the_field_is_named() {
+async fn bad_schedule_is_refused_at_startup_and_the_field_is_named() {
     let patterns: [(&str, &[&str]); 7] = [
         ("61 * * * *", &["minute", "61"]),
         ("* 25 * * *", &["hour", "25"]),
@@ -80,7 +80,7 @@ async fn a_bad_schedule_is_refused_at_the_start_and_the_field_is_named() {
 }
 
 #[tokio::test]
-async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() {
+async fn debounce_or_pool_with_a_zero_limit_is_refused_at_startup() {
     let (flush, send) = (run::<DebounceCtx<String, String>>, take::<WorkerPoolCtx<String>>);
     let none = HOOKS.flush_after("1s").max_events(0).execute(flush);
     assert_refused(|engine| engine.job(none), &["max_events 0", "hooks"]).await;
@@ -102,7 +102,7 @@ async fn a_debounce_or_pool_that_lets_nothing_through_is_refused_at_the_start() 
 }
 
 #[tokio::test]
-async fn names_that_are_taken_are_refused_at_the_start() {
+async fn duplicate_names_are_refused_at_startup() {
     let twice =
         refused_setup(|engine| jobs(engine).job(MAIL.concurrency(2).execute(take::<WorkerPoolCtx<String>>))).await;
     assert!(twice.to_string().contains("mail"), "{twice}");
@@ -110,23 +110,23 @@ async fn names_that_are_taken_are_refused_at_the_start() {
         let error = refused_setup(move |engine| jobs(engine).workflow(name, wf)).await;
         assert!(error.to_string().contains(name), "{error}");
     }
-    // The same name in two kinds is no conflict.
+    // The same name for two kinds is not a conflict.
     let engine = jobs(Engine::open("memory:"))
         .job(WorkerPool::<String>::new("orders").concurrency(1).execute(take::<WorkerPoolCtx<String>>));
     engine.start().await.unwrap().shutdown().await.unwrap();
 }
 
-/// Asks for something that is refused, and sees that nothing is written.
+/// Returns the error of a refused call, and asserts that nothing is written.
 async fn refused<T: std::fmt::Debug>(test: &TestEngine, asked: impl Future<Output = Result<T, Error>>) -> Error {
     let before = contents(test.store()).await;
-    let error = asked.await.expect_err("it is refused");
+    let error = asked.await.expect_err("the call is refused");
     test.settle().await;
     assert_eq!(contents(test.store()).await, before, "{error}");
     error
 }
 
 #[tokio::test]
-async fn what_a_client_cannot_ask_for_is_refused_and_nothing_is_written() {
+async fn invalid_calls_are_refused_and_write_nothing() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     let (ok, long, large) = ("x".to_owned(), "i".repeat(600), "y".repeat(2_000));
@@ -158,7 +158,7 @@ async fn what_a_client_cannot_ask_for_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn an_unknown_job_is_refused_and_the_known_ones_are_named() {
+async fn unknown_job_is_refused_and_the_known_ones_are_named() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     let ok = "x".to_owned();
@@ -181,7 +181,7 @@ async fn an_unknown_job_is_refused_and_the_known_ones_are_named() {
 }
 
 #[tokio::test]
-async fn an_event_that_does_not_decode_is_refused_where_the_job_is_known() {
+async fn event_that_does_not_decode_is_refused_by_an_engine_that_knows_the_job() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     let errors = [
@@ -197,7 +197,7 @@ async fn an_event_that_does_not_decode_is_refused_where_the_job_is_known() {
 }
 
 #[tokio::test]
-async fn a_run_cannot_take_the_id_of_a_job() {
+async fn run_cannot_take_the_id_of_a_job() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     for id in ["task:orders:a", "pool:mail:main", "continuous:beat:a", "debounce:nobody:a"] {
@@ -208,7 +208,7 @@ async fn a_run_cannot_take_the_id_of_a_job() {
 }
 
 #[tokio::test]
-async fn what_is_told_to_nobody_is_not_found_and_nothing_is_written() {
+async fn calls_to_a_missing_instance_return_not_found_and_write_nothing() {
     let setup: Setup = jobs;
     let test = TestEngine::new(setup).await;
     let errors = [
@@ -227,7 +227,7 @@ async fn what_is_told_to_nobody_is_not_found_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_state_that_grows_too_large_fails_the_handler_and_the_old_one_is_kept() {
+async fn oversized_state_fails_the_handler_and_the_old_one_is_kept() {
     const GROWS: Task<u32, String> = Task::new("grows");
     async fn grow(ctx: TaskCtx<u32, String>, n: u32) -> Result<()> {
         ctx.set_state("x".repeat(n as usize));
@@ -243,6 +243,6 @@ async fn a_state_that_grows_too_large_fails_the_handler_and_the_old_one_is_kept(
     }
     assert_eq!(test.job(GROWS).state("a").await.unwrap().unwrap().len(), 5);
     let dead = test.job(GROWS).dead().await.unwrap();
-    assert_eq!((dead.len(), dead[0].attempts), (1, 1), "another attempt would not make it smaller");
+    assert_eq!((dead.len(), dead[0].attempts), (1, 1), "a retry would not make it smaller");
     assert!(dead[0].failure.to_string().contains("502"), "{}", dead[0].failure);
 }

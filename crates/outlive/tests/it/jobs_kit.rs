@@ -1,4 +1,4 @@
-//! What the tests of jobs share: handlers that do what a script says, a book of what they did, and the feed.
+//! Shared by the tests of jobs: handlers that follow a script, a book of what they did, and the feed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use outlive_core::store::query::FeedContent;
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
 
-/// What handlers did over all lives, and what they are to do next.
+/// What handlers did across all lives, and what they do next.
 #[derive(Clone)]
 pub(crate) struct Book {
     notes: Arc<Mutex<Vec<String>>>,
     scripts: Arc<Mutex<BTreeMap<String, VecDeque<String>>>>,
-    /// Handlers that block wait here.
+    /// Where blocking handlers wait.
     pub(crate) gate: Arc<Semaphore>,
 }
 
@@ -34,24 +34,24 @@ impl Book {
         self.notes.lock().unwrap().clone()
     }
 
-    /// What was noted since the last time this was asked.
+    /// Returns what was noted since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap())
     }
 
-    /// The next calls of a handler do this, one each.
+    /// Plans the next calls of a handler, one script each.
     pub(crate) fn plan<const N: usize>(&self, handler: &str, scripts: [&str; N]) {
         let mut planned = self.scripts.lock().unwrap();
         planned.entry(handler.to_owned()).or_default().extend(scripts.map(str::to_owned));
     }
 
-    /// What a handler does now; nothing if nothing was planned.
+    /// Returns the script of this call; empty if nothing was planned.
     pub(crate) fn script(&self, handler: &str) -> String {
         self.scripts.lock().unwrap().get_mut(handler).and_then(VecDeque::pop_front).unwrap_or_default()
     }
 }
 
-/// What a script says that every context can do. Commands are separated by `;`, their words by spaces.
+/// Runs the commands that every context supports. Commands are separated by `;`, their words by spaces.
 macro_rules! perform {
     ($ctx:expr, $script:expr, $($verb:literal => $own:expr),* $(,)?) => {
         for command in $script.split(';').map(str::trim).filter(|command| !command.is_empty()) {
@@ -74,7 +74,7 @@ macro_rules! perform {
 }
 pub(crate) use perform;
 
-/// A task that keeps what it is sent; others send to it.
+/// A task that keeps what others send to it.
 pub(crate) const NOTES: outlive::job::Task<String, Vec<String>> = outlive::job::Task::new("notes");
 /// A workflow that waits for a signal.
 pub(crate) const WAITER: Workflow<(), u32> = Workflow::new("waiter");
@@ -92,25 +92,25 @@ async fn waiter(ctx: Ctx, (): ()) -> Result<u32> {
     Ok(ctx.wait("go").await?)
 }
 
-/// Registers what every test may send to.
+/// Registers the targets every test may send to.
 pub(crate) fn others(engine: outlive::Builder) -> outlive::Builder {
     engine.job(NOTES.on_event(keep).execute(nothing)).workflow("waiter", waiter)
 }
 
-/// What the world was item of an instance: kind, attempt, detail.
-pub(crate) async fn told(store: &Arc<dyn Store>, id: &str) -> Vec<(LifecycleRecordKind, u32, Detail)> {
+/// Returns the lifecycle records of an instance: kind, attempt, detail.
+pub(crate) async fn reported(store: &Arc<dyn Store>, id: &str) -> Vec<(LifecycleRecordKind, u32, Detail)> {
     let feed = store.feed(0, 1_000_000).await.unwrap();
     let of = |item: outlive_core::store::query::FeedItem| match item.content {
-        FeedContent::Lifecycle(news) if item.id.as_str() == id => {
-            let detail = news.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
-            Some((news.kind, news.attempt, detail))
+        FeedContent::Lifecycle(record) if item.id.as_str() == id => {
+            let detail = record.detail.as_ref().and_then(Detail::from_payload).unwrap_or_default();
+            Some((record.kind, record.attempt, detail))
         }
         _ => None,
     };
     feed.into_iter().filter_map(of).collect()
 }
 
-/// The failures the world was item of, and the ends of retries: `failed 1: no`, `exhausted 3: no`.
+/// Returns the reported failures and exhausted retries: `failed 1: no`, `exhausted 3 by max attempts: no`.
 pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
     let line = |(kind, attempt, detail): (LifecycleRecordKind, u32, Detail)| match kind {
         LifecycleRecordKind::JobFailed => Some(format!("failed {attempt}: {}", detail.error.unwrap_or_default())),
@@ -121,10 +121,10 @@ pub(crate) async fn failures(test: &TestEngine, id: &str) -> Vec<String> {
         )),
         _ => None,
     };
-    told(test.store(), id).await.into_iter().filter_map(line).collect()
+    reported(test.store(), id).await.into_iter().filter_map(line).collect()
 }
 
-/// Everything a store has, in words.
+/// Formats everything a store holds.
 pub(crate) async fn contents(store: &Arc<dyn Store>) -> String {
     let mut text = String::new();
     for instance in store.list(&Filter::runs(), None, 10_000).await.unwrap().instances {

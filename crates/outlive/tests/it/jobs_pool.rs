@@ -1,4 +1,4 @@
-//! Pools: a limit that is kept, an order that is fair, and nothing that is lost or done twice.
+//! Pools: the limit is kept, the order is fair, and nothing is lost or handled twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MAIL: WorkerPool<String> = WorkerPool::new("mail");
 
 type MailCtx = WorkerPoolCtx<String>;
 
-/// How many handlers are at work, and how many were at most.
+/// Number of running handlers, now and at most.
 #[derive(Clone, Default)]
 struct Load(Arc<(AtomicUsize, AtomicUsize)>);
 
@@ -89,7 +89,7 @@ async fn depth(test: &TestEngine) -> (u64, u64, u64, u64) {
 }
 
 #[tokio::test]
-async fn no_more_handlers_run_than_the_limit_and_none_is_left_idle() {
+async fn pool_runs_as_many_handlers_as_the_limit_and_no_more() {
     let load = Load::default();
     let (book, given) = (Book::default(), load.clone());
     let noted = book.clone();
@@ -111,7 +111,7 @@ async fn no_more_handlers_run_than_the_limit_and_none_is_left_idle() {
 }
 
 #[tokio::test]
-async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
+async fn higher_priorities_go_first_even_behind_a_long_queue() {
     let (test, book) = engine(|| MAIL.concurrency(1)).await;
     push(&test, "do block").await;
     let mails = [("low", -5), ("none", 0), ("high", 5), ("higher", i32::MAX), ("lowest", i32::MIN)];
@@ -132,11 +132,11 @@ async fn larger_priorities_go_first_also_those_pushed_when_many_wait() {
     test.settle().await;
     let order = book.take();
     let place = order.iter().position(|mail| mail == "urgent#1").unwrap();
-    assert_eq!((place, order.len()), (1, 2_002), "it does not wait behind those that were read ahead");
+    assert_eq!((place, order.len()), (1, 2_002), "it does not wait behind events that were read ahead");
 }
 
 #[tokio::test]
-async fn many_of_one_key_do_not_hold_up_another() {
+async fn many_events_of_one_lane_do_not_hold_up_another() {
     let (test, book) = engine(|| MAIL.concurrency(1)).await;
     let of = |key: &str, n: usize| Push::new(format!("{key}{n}")).lane(key);
     push(&test, "do block").await;
@@ -153,11 +153,11 @@ async fn many_of_one_key_do_not_hold_up_another() {
     assert_eq!(order.len(), 10_004);
     let of_a: Vec<&String> = order.iter().filter(|mail| mail.starts_with('a')).collect();
     let expected: Vec<String> = (0..10_000).map(|n| format!("a{n}#1")).collect();
-    assert!(of_a.iter().zip(&expected).all(|(one, other)| *one == other), "those of one key keep their order");
+    assert!(of_a.iter().zip(&expected).all(|(one, other)| *one == other), "events of one lane keep their order");
 }
 
 #[tokio::test]
-async fn an_event_waits_for_its_delay_and_for_its_time() {
+async fn event_waits_for_its_delay_or_its_time() {
     let (mut test, book) = engine(|| MAIL.concurrency(2)).await;
     let mail = test.job(MAIL);
     mail.push(&"later".to_owned()).delay("1 hour").await.unwrap();
@@ -178,7 +178,7 @@ async fn an_event_waits_for_its_delay_and_for_its_time() {
 }
 
 #[tokio::test]
-async fn a_dedup_key_is_in_the_queue_once_and_free_again_after_it() {
+async fn dedup_key_is_in_the_queue_once_and_free_after_it() {
     let (test, book) = engine(|| MAIL.concurrency(1).retry(retry(1, "1 minute"))).await;
     let once = |mail: &str| Push::new(mail.to_owned()).dedup_key("k");
     let mail = test.job(MAIL);
@@ -193,7 +193,7 @@ async fn a_dedup_key_is_in_the_queue_once_and_free_again_after_it() {
     test.settle().await;
     assert!(mail.push(&"do fail no".to_owned()).dedup_key("k").await.unwrap().is_new);
     test.settle().await;
-    assert!(!mail.push(&"sixth".to_owned()).dedup_key("k").await.unwrap().is_new, "while it is tried again");
+    assert!(!mail.push(&"sixth".to_owned()).dedup_key("k").await.unwrap().is_new, "while it is retried");
     test.advance("1 minute").await;
     assert!(mail.push(&"seventh".to_owned()).dedup_key("k").await.unwrap().is_new, "it was given up");
     test.settle().await;
@@ -201,13 +201,13 @@ async fn a_dedup_key_is_in_the_queue_once_and_free_again_after_it() {
 }
 
 #[tokio::test]
-async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() {
+async fn each_event_is_retried_by_itself_and_ends_as_a_dead_letter() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
-        let told = given.clone();
+        let notes = given.clone();
         let job = MAIL.concurrency(2).retry(retry(2, "1 minute")).on_dead(on_dead);
-        let job = job.on_exhausted(move |info| told.note(format!("exhausted {}: {}", info.attempts, info.last)));
+        let job = job.on_exhausted(move |info| notes.note(format!("exhausted {}: {}", info.attempts, info.last)));
         others(engine).job(job.execute(deliver)).provide(given.clone())
     })
     .await;
@@ -235,17 +235,17 @@ async fn each_event_is_tried_again_by_itself_and_given_up_to_the_dead_letters() 
     let none = test.job(MAIL).retry_dead().only(dead[0].number).await.unwrap_err();
     assert!(matches!(none, Error::NoDeadLetter { .. }) && none.is_not_found(), "{none:?}");
     let named = format!("job \"pool:mail\" has no dead letter {};", dead[0].number);
-    assert!(none.to_string().starts_with(&named), "it was called a run: {none}");
+    assert!(none.to_string().starts_with(&named), "the error names a job, not a run: {none}");
 }
 
 #[tokio::test]
-async fn dead_letters_are_retried_or_dropped_all_at_once() {
+async fn dead_letters_are_retried_or_discarded_all_at_once() {
     let (test, book) = engine(|| MAIL.concurrency(4)).await;
     test.job(MAIL).push_many(plain((0..2_500).map(|n| format!("do fail {n}")))).await.unwrap();
     test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
     let retried = tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).retry_dead()).await;
-    assert_eq!(retried.expect("it comes to an end").unwrap(), 2_500, "each letter once, though all fail again");
+    assert_eq!(retried.expect("the call returns").unwrap(), 2_500, "each letter once, though all fail again");
     test.job(MAIL).wait_idle().await.unwrap();
     assert_eq!((book.take().len(), depth(&test).await), (2_500, (0, 0, 0, 2_500)));
     assert_eq!(test.job(MAIL).discard_dead().await.unwrap(), 2_500);
@@ -253,7 +253,7 @@ async fn dead_letters_are_retried_or_dropped_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
+async fn paused_pool_starts_nothing_until_it_is_resumed() {
     let (mut test, book) = engine(|| MAIL.concurrency(1)).await;
     // Also before its first event.
     test.job(MAIL).pause().wait("1 minute").await.unwrap();
@@ -267,7 +267,7 @@ async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
     book.gate.add_permits(1);
     test.settle().await;
     push(&test, "third").await;
-    assert_eq!(book.take(), ["do block#1"], "what was begun came to its end");
+    assert_eq!(book.take(), ["do block#1"], "the running handler finished");
     test.crash().await;
     test.advance("1 day").await;
     assert!(book.take().is_empty(), "also after a restart");
@@ -280,7 +280,7 @@ async fn a_paused_pool_begins_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn drain_waits_for_what_is_delayed_and_tried_again() {
+async fn wait_idle_waits_for_delayed_and_retried_events() {
     let (test, book) = engine(|| MAIL.concurrency(2).retry(retry(1, "1 minute"))).await;
     let mail = test.job(MAIL);
     mail.wait_idle().await.unwrap();
@@ -322,7 +322,7 @@ async fn batching(size: usize) -> (TestEngine, Book) {
 }
 
 #[tokio::test]
-async fn a_batch_has_up_to_so_many_events_and_each_is_tried_again() {
+async fn batch_is_bounded_and_a_failed_one_is_retried() {
     let (test, book) = batching(3).await;
     book.plan("batch", ["", "fail no"]);
     test.job(MAIL).push_many(plain((1..=7).map(|n| format!("m{n}")))).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_batch_has_up_to_so_many_events_and_each_is_tried_again() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_batch_at_work_are_all_counted_as_running() {
+async fn all_events_of_a_running_batch_count_as_running() {
     let (test, book) = batching(3).await;
     book.plan("batch", ["block"]);
     test.job(MAIL).push_many(plain((1..=5).map(|n| format!("m{n}")))).await.unwrap();
@@ -346,7 +346,7 @@ async fn the_events_of_a_batch_at_work_are_all_counted_as_running() {
 }
 
 #[tokio::test]
-async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
+async fn unreadable_event_does_not_fail_the_rest_of_its_batch() {
     const NUMBERS: WorkerPool<serde_json::Value> = WorkerPool::new("mail");
     async fn nothing(_: WorkerPoolCtx<serde_json::Value>, _: serde_json::Value) -> Result<()> {
         Ok(())
@@ -367,7 +367,7 @@ async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
     let dead = test.job(NUMBERS).dead().await.unwrap();
     assert_eq!((dead.len(), dead[0].json.as_str()), (1, "2"));
     assert!(dead[0].failure.to_string().contains("does not read as"), "{}", dead[0].failure);
-    // Whoever asks for another type is told which letter does not read, and has the others.
+    // Reading with another type reports which letter does not decode; the others stay readable.
     let dead = test.job(MAIL).dead().await.unwrap();
     let error = dead[0].event().unwrap_err().to_string();
     assert!(error.contains(&format!("dead letter {} does not read as", dead[0].number)), "{error}");
@@ -377,7 +377,7 @@ async fn an_unreadable_event_does_not_take_the_others_of_its_batch_with_it() {
 }
 
 #[tokio::test]
-async fn on_dead_is_shown_what_does_not_read_and_what_the_store_refused_in_the_end() {
+async fn on_dead_gets_unreadable_events_and_refused_commits() {
     const NUMBERS: WorkerPool<u32> = WorkerPool::new("mail");
     async fn signal(ctx: WorkerPoolCtx<u32>, _: u32) -> Result<()> {
         Ok(ctx.signal("nobody", "go", &7_u32)?)
@@ -410,7 +410,7 @@ async fn on_dead_is_shown_what_does_not_read_and_what_the_store_refused_in_the_e
 }
 
 #[tokio::test]
-async fn an_attempt_that_takes_longer_than_its_timeout_has_failed_and_is_tried_again() {
+async fn attempt_that_exceeds_its_timeout_fails_and_is_retried() {
     let (test, book) = engine(|| MAIL.concurrency(1).retry(retry(1, "1 minute")).timeout("10 seconds")).await;
     book.plan("slow", ["send n no; block", "send n yes"]);
     book.plan("never", ["block", "block"]);
@@ -435,7 +435,7 @@ async fn an_attempt_that_takes_longer_than_its_timeout_has_failed_and_is_tried_a
 }
 
 #[tokio::test]
-async fn what_on_dead_may_not_do_is_left_out_and_the_event_is_given_up_all_the_same() {
+async fn event_is_given_up_even_if_the_commit_of_on_dead_is_refused() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -454,7 +454,7 @@ async fn what_on_dead_may_not_do_is_left_out_and_the_event_is_given_up_all_the_s
 }
 
 #[tokio::test]
-async fn a_backoff_that_panics_has_the_event_given_up_and_holds_up_nothing() {
+async fn backoff_that_panics_makes_the_event_a_dead_letter() {
     let retry = || Retry::times(3).custom(|_| panic!("no delay"));
     let (test, book) = engine(move || MAIL.concurrency(1).retry(retry())).await;
     test.job(MAIL).push_many(plain(["do fail no".into(), "next".into()])).await.unwrap();
@@ -464,7 +464,7 @@ async fn a_backoff_that_panics_has_the_event_given_up_and_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
+async fn handler_pushes_with_a_delay_a_priority_and_a_key() {
     const MORE: WorkerPool<String> = WorkerPool::new("more");
     async fn push(ctx: WorkerPoolCtx<String>, mail: String) -> Result<()> {
         ctx.push(MAIL, &format!("{mail} low"))?;
@@ -500,12 +500,12 @@ async fn a_handler_pushes_with_a_delay_a_priority_and_a_key() {
     test.job(MORE).push(&"bad".to_owned()).await.unwrap();
     test.settle().await;
     let dead = test.job(MORE).dead().await.unwrap();
-    assert!(dead[0].failure.to_string().contains("soon"), "an option that cannot be accepted fails the call");
-    assert_eq!(book.take(), [""; 0], "nothing of it is pushed");
+    assert!(dead[0].failure.to_string().contains("soon"), "an invalid option fails the call");
+    assert_eq!(book.take(), [""; 0], "nothing is pushed");
 }
 
 #[tokio::test]
-async fn a_rate_is_kept_also_when_more_could_run() {
+async fn rate_limit_holds_even_when_more_could_run() {
     let (test, book) = engine(|| MAIL.concurrency(10).rate(3, "1 minute")).await;
     test.job(MAIL).push_many(plain((0..10).map(|n| n.to_string()))).await.unwrap();
     let mut counts = Vec::new();
@@ -517,10 +517,10 @@ async fn a_rate_is_kept_also_when_more_could_run() {
     assert_eq!(counts, [3, 0, 3, 0, 3, 0, 1, 0]);
 }
 
-// ---- what is pushed together, and with a handler ----
+// ---- events pushed together, and by a handler ----
 
 #[tokio::test]
-async fn of_many_pushed_together_all_are_accepted_or_none() {
+async fn push_many_accepts_all_events_or_none() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -549,7 +549,7 @@ async fn of_many_pushed_together_all_are_accepted_or_none() {
 }
 
 #[tokio::test]
-async fn what_a_handler_sends_is_committed_with_its_event_or_not_at_all() {
+async fn sends_of_a_handler_commit_with_its_event_or_not_at_all() {
     let (test, book) = engine(|| MAIL.concurrency(4).retry(retry(1, "1 minute"))).await;
     test.job(MAIL)
         .push_many(plain(
@@ -569,11 +569,14 @@ async fn what_a_handler_sends_is_committed_with_its_event_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_pool_goes_on_after_many_refused_commits() {
+async fn pool_continues_after_many_refused_commits() {
     let (test, book) = engine(|| MAIL.concurrency(3)).await;
     let scripts = (0..30).map(|n| if n % 3 == 0 { format!("do signal nobody{n}") } else { format!("do send n {n}") });
     test.job(MAIL).push_many(plain(scripts)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle())
+        .await
+        .expect("the pool continues")
+        .unwrap();
     assert_eq!((depth(&test).await, book.take().len()), ((0, 0, 0, 10), 30));
     test.settle().await;
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap().len(), 20);
@@ -592,10 +595,10 @@ async fn on_dead_commits_what_it_sends_with_the_dead_letter() {
         push(&test, &format!("do fail {n}")).await;
     }
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
-    assert_eq!(depth(&test).await, (0, 0, 0, 3), "whatever on_dead does, the letter is kept");
+    assert_eq!(depth(&test).await, (0, 0, 0, 3), "the letter is kept whatever on_dead does");
 }
 
-// ---- nothing is lost, nothing is done twice ----
+// ---- nothing is lost, nothing is handled twice ----
 
 fn counts(book: &Book) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -604,7 +607,7 @@ fn counts(book: &Book) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn crashes_in_the_middle_lose_nothing() {
+async fn crashes_in_the_middle_lose_no_event() {
     let (mut test, book) = engine(|| MAIL.concurrency(7)).await;
     test.job(MAIL).push_many(plain((0..200).map(|n| format!("do block {n}")))).await.unwrap();
     for _ in 0..10 {
@@ -618,11 +621,11 @@ async fn crashes_in_the_middle_lose_nothing() {
     let counts = counts(&book);
     assert_eq!(counts.len(), 200);
     let again: usize = counts.values().map(|count| count - 1).sum();
-    assert!(again <= 70, "only what was at work is done again: {again}");
+    assert!(again <= 70, "only running events are repeated: {again}");
 }
 
 #[tokio::test]
-async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_read() {
+async fn every_event_is_handled_once_even_with_slow_queue_reads() {
     let store = Arc::new(SlowQueue::new(Arc::new(outlive::MemoryStore::new())));
     let book = Book::default();
     let given = book.clone();
@@ -632,7 +635,10 @@ async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_rea
     for n in 0..300 {
         test.job(MAIL).push(&n.to_string()).await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle()).await.expect("it is drained").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), test.job(MAIL).wait_idle())
+        .await
+        .expect("the pool is drained")
+        .unwrap();
     let counts = counts(&book);
     assert_eq!(counts.len(), 300);
     let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
@@ -640,7 +646,7 @@ async fn without_a_crash_each_event_is_done_once_however_slowly_the_queue_is_rea
 }
 
 #[tokio::test]
-async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
+async fn events_left_at_shutdown_are_handled_by_the_next_engine() {
     let store: Arc<dyn outlive::store::Store> = Arc::new(outlive::MemoryStore::new());
     let book = Book::default();
     let open = async || {
@@ -660,7 +666,10 @@ async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
     assert_eq!(book.notes().len(), 2);
     book.gate.add_permits(100);
     let engine = open().await;
-    tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).wait_idle()).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(120), engine.job(MAIL).wait_idle())
+        .await
+        .expect("the pool continues")
+        .unwrap();
     assert_eq!((counts(&book).len(), book.notes().len()), (50, 50));
 }
 
@@ -689,7 +698,7 @@ async fn another_process_pushes_pauses_resumes_and_drains() {
 }
 
 #[tokio::test]
-async fn an_event_is_tried_again_while_another_is_still_at_work() {
+async fn event_is_retried_while_another_is_still_running() {
     let (test, book) = engine(|| MAIL.concurrency(2).retry(retry(3, "1 minute"))).await;
     push(&test, "do block").await;
     book.plan("bad", ["fail no", "fail no", "pause"]);
@@ -700,9 +709,9 @@ async fn an_event_is_tried_again_while_another_is_still_at_work() {
     test.job(MAIL).wait_idle().await.unwrap();
 }
 
-/// A pool with nothing to do never left memory: with as many pools as there is room for, nothing else came in again.
+/// A pool with nothing to do never left memory: once pools took all places, nothing else could be loaded.
 #[tokio::test]
-async fn a_pool_at_rest_makes_room_for_others() {
+async fn idle_pool_makes_room_for_others() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -719,9 +728,9 @@ async fn a_pool_at_rest_makes_room_for_others() {
     assert_eq!(book.take(), ["x#1", "x#2"]);
 }
 
-/// Only memory knows how much of the rate is used up, so the pool stays there until that does not matter.
+/// Only memory knows how much of the rate is used up, so the pool stays there until that no longer matters.
 #[tokio::test]
-async fn a_pool_that_makes_room_for_others_keeps_its_rate() {
+async fn pool_that_makes_room_for_others_keeps_its_rate() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -738,9 +747,9 @@ async fn a_pool_that_makes_room_for_others_keeps_its_rate() {
     assert_eq!(test.job(NOTES).state("n").await.unwrap().unwrap(), ["one"]);
 }
 
-/// A clock that was set back by an hour stopped the pool for an hour.
+/// Setting the clock back by an hour stopped the pool for an hour.
 #[tokio::test]
-async fn clock_set_back_costs_a_rate_no_more_than_its_stretch() {
+async fn clock_set_back_delays_a_rate_by_at_most_one_interval() {
     let (test, book) = engine(|| MAIL.concurrency(8).rate(2, "1 minute")).await;
     for mail in ["a", "b", "c", "d", "e"] {
         test.job(MAIL).push(&mail.to_owned()).await.unwrap();
@@ -749,7 +758,7 @@ async fn clock_set_back_costs_a_rate_no_more_than_its_stretch() {
     assert_eq!(book.take().len(), 2);
     test.clock().set(Timestamp::from_millis(test.clock().now().as_millis() - 3_600_000));
     test.settle().await;
-    assert!(book.take().is_empty(), "the stretch is not over");
+    assert!(book.take().is_empty(), "the interval is not over");
     test.advance("1 minute").await;
     assert_eq!(book.take().len(), 2);
     test.advance("1 minute").await;

@@ -1,4 +1,4 @@
-//! Stores as jobs need them: one whose answers about queues are old when they come, and what all of them keep.
+//! Stores for the tests of jobs: one whose queue reads are stale on arrival, and what every store keeps.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Store for SlowQueue {
 }
 
 impl Query for SlowQueue {
-    /// Reads at once, and answers a moment later.
+    /// Reads at once, and returns a moment later.
     fn queue(&self, num: InstanceNum, read: QueueRead) -> Answered<'_, QueuePage> {
         Box::pin(async move {
             let page = self.0.queue(num, read).await;
@@ -111,7 +111,7 @@ impl Query for SlowQueue {
 }
 
 #[tokio::test]
-async fn what_a_stuck_job_keeps_is_kept_by_each_store_when_it_is_retried() {
+async fn each_store_keeps_the_state_of_a_stuck_job_when_it_is_retried() {
     let dir = tempfile::tempdir().unwrap();
     let file = outlive_sqlite::SqliteStore::open(&dir.path().join("jobs.db"), outlive_sqlite::Options::default());
     let stores: [Arc<dyn Store>; 2] = [Arc::new(outlive::MemoryStore::new()), Arc::new(file.unwrap())];

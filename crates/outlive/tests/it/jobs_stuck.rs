@@ -1,4 +1,4 @@
-//! Jobs that cannot go on: whoever asks is told, and they can be ended; and keys that tell calls apart.
+//! Stuck jobs: asking one returns an error, and they can be terminated; and idempotency keys of attempts and batches.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,23 +25,23 @@ async fn nothing<C>(_: C) -> Result<()> {
 }
 
 async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), work).await.expect("somebody waits for ever")
+    tokio::time::timeout(Duration::from_secs(120), work).await.expect("a call hangs")
 }
 
 #[tokio::test]
-async fn who_asks_a_stuck_task_is_told_and_ending_it_frees_its_id() {
+async fn ask_of_a_stuck_task_is_an_error_and_terminating_it_frees_its_id() {
     let mut test = TestEngine::new(|engine| engine.job(NUMBERS.on_event(add).execute(nothing))).await;
     test.job(NUMBERS).send("42", &1).await.unwrap();
     test.settle().await;
     test.deploy(|engine| engine.job(WORDS.on_event(write).execute(nothing))).await;
     let words = test.job(WORDS);
-    // It gets stuck while somebody waits, and is stuck when the next one comes.
+    // It gets stuck during the first call, and is stuck before the second.
     for _ in 0..2 {
         let error = soon(words.ask::<()>("42", &2)).await.unwrap_err();
         assert!(matches!(&error, Error::Status { status: Status::Stuck, .. }), "{error}");
     }
     assert_eq!(words.status("42").await.unwrap().status, outlive::job::JobStatus::Stuck);
-    soon(words.terminate("42", "mended otherwise")).await.unwrap();
+    soon(words.terminate("42", "fixed elsewhere")).await.unwrap();
     assert_eq!(words.status("42").await.unwrap().status, outlive::job::JobStatus::NotFound);
     assert!(words.send("42", &3).await.unwrap().created);
     test.settle().await;
@@ -49,7 +49,7 @@ async fn who_asks_a_stuck_task_is_told_and_ending_it_frees_its_id() {
 }
 
 #[tokio::test]
-async fn who_asks_a_task_that_is_set_aside_as_it_comes_into_memory_is_told() {
+async fn ask_of_a_task_that_gets_stuck_on_loading_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
     let open = || Engine::open(&path).job(NUMBERS.on_event(add).execute(nothing)).start();
@@ -57,7 +57,7 @@ async fn who_asks_a_task_that_is_set_aside_as_it_comes_into_memory_is_told() {
     engine.job(NUMBERS).ask::<()>("42", &1).await.unwrap();
     engine.shutdown().await.unwrap();
     let sql = rusqlite::Connection::open(&path).unwrap();
-    // As if it had taken the process down again and again.
+    // As if it had crashed the process repeatedly.
     assert_eq!(sql.execute("UPDATE instance SET recoveries = 9, blamed = 9", []).unwrap(), 1);
     drop(sql);
     let engine = open().await.unwrap();

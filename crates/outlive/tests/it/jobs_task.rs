@@ -1,4 +1,4 @@
-//! Tasks: events one after another, wakes of their own, transactions, answers.
+//! Tasks: events one after another, wakes, transactions, replies.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use outlive::prelude::*;
 use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_testkit::TestEngine;
 
-use crate::jobs_kit::{Book, NOTES, contents, failures, others, perform, told};
+use crate::jobs_kit::{Book, NOTES, contents, failures, others, perform, reported};
 
 const TASK: Task<String, u64> = Task::new("orders");
 
@@ -93,7 +93,7 @@ async fn status(test: &TestEngine, id: &str) -> JobStatus {
     test.job(TASK).status(id).await.unwrap().status
 }
 
-/// Nothing of an instance is left: no state, no wake, no message.
+/// Asserts that nothing of an instance is left: no state, no wake, no message.
 async fn assert_gone(test: &TestEngine, id: &str) {
     assert_eq!((state(test, id).await, status(test, id).await), (None, JobStatus::NotFound), "{id}");
     assert!(test.store().wakes(Timestamp::MAX, 9).await.unwrap().is_empty(), "{id}");
@@ -105,7 +105,7 @@ async fn assert_gone(test: &TestEngine, id: &str) {
 // ---- attempts ----
 
 #[tokio::test]
-async fn handlers_that_take_longer_than_their_timeout_have_failed() {
+async fn handlers_that_exceed_their_timeout_fail() {
     let book = Book::default();
     let given = book.clone();
     let test = TestEngine::new(move |engine| {
@@ -115,7 +115,7 @@ async fn handlers_that_take_longer_than_their_timeout_have_failed() {
     .await;
     send(&test, "a", "add 1; wake 1 hour; block").await;
     assert_eq!(state(&test, "a").await, None);
-    // The second attempt waits as well; then it is given up, and what comes next has its turn.
+    // The second attempt blocks too; then the event is given up, and the next one has its turn.
     send(&test, "a", "add 2; wake 1 hour").await;
     test.advance("130 seconds").await;
     assert_eq!(book.take(), ["event add 1#1", "event add 1#2", "error timed out after 1m", "event add 2#1"]);
@@ -134,7 +134,7 @@ async fn attempts_are_numbered_from_one_in_contexts_and_in_the_feed() {
     test.advance("1 minute").await;
     assert_eq!(book.take(), ["event add 1#1", "event add 1#2", "event add 1#3"]);
     assert_eq!(failures(&test, "task:orders:a").await, ["failed 1: no", "failed 2: still no"]);
-    let handled: Vec<u32> = told(test.store(), "task:orders:a")
+    let handled: Vec<u32> = reported(test.store(), "task:orders:a")
         .await
         .into_iter()
         .filter(|(kind, ..)| *kind == LifecycleRecordKind::EventHandled)
@@ -145,7 +145,7 @@ async fn attempts_are_numbered_from_one_in_contexts_and_in_the_feed() {
 }
 
 #[tokio::test]
-async fn the_attempt_that_exhausts_has_its_own_failure_with_the_real_error() {
+async fn exhausting_attempt_reports_its_own_failure_with_the_real_error() {
     let (test, book) = engine(With { retries: 2, has_error: true, ..With::default() }).await;
     send(&test, "a", "wake 1 minute").await;
     book.plan("execute", ["fail one", "fail two", "fail three"]);
@@ -158,7 +158,7 @@ async fn the_attempt_that_exhausts_has_its_own_failure_with_the_real_error() {
 }
 
 #[tokio::test]
-async fn retry_times_means_the_same_in_steps_and_in_all_handlers() {
+async fn retry_times_means_the_same_in_steps_and_handlers() {
     async fn failing(ctx: Ctx, (): ()) -> Result<u32> {
         Ok(ctx.step("fails", || async { Err::<u32, BoxError>("no".into()) }).retry(seconds(2)).await?)
     }
@@ -175,7 +175,7 @@ async fn retry_times_means_the_same_in_steps_and_in_all_handlers() {
 // ---- failing and unreadable events ----
 
 #[tokio::test]
-async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
+async fn failing_first_event_is_a_dead_letter_and_leaves_no_instance() {
     let (test, _) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour; fail no").await;
     assert_gone(&test, "a").await;
@@ -187,11 +187,11 @@ async fn a_failing_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
         ("add 1; wake 1 hour; fail no", "no".into())
     );
     send(&test, "a", "add 2").await;
-    assert_eq!(state(&test, "a").await, Some(2), "a later event begins anew");
+    assert_eq!(state(&test, "a").await, Some(2), "a later event starts fresh");
 }
 
 #[tokio::test]
-async fn an_undecodable_first_event_leaves_no_instance_and_is_in_the_dead_letters() {
+async fn undecodable_first_event_is_a_dead_letter_and_leaves_no_instance() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jobs.db");
     let book = Book::default();
@@ -215,7 +215,7 @@ async fn an_undecodable_first_event_leaves_no_instance_and_is_in_the_dead_letter
 }
 
 #[tokio::test]
-async fn an_undecodable_later_event_sets_the_instance_aside_with_all_it_has_until_code_can_read_it() {
+async fn undecodable_later_event_makes_the_instance_stuck_until_code_can_read_it() {
     const NUMBERS: Task<u32, u64> = Task::new("orders");
     async fn on_number(_: TaskCtx<u32, u64>, _: u32) -> Result<()> {
         Ok(())
@@ -247,7 +247,7 @@ async fn an_undecodable_later_event_sets_the_instance_aside_with_all_it_has_unti
 }
 
 #[tokio::test]
-async fn given_up_events_can_be_listed_retried_and_dropped() {
+async fn dead_letters_can_be_listed_retried_and_discarded() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     book.plan("event", ["fail no", "fail no"]);
@@ -269,9 +269,9 @@ async fn given_up_events_can_be_listed_retried_and_dropped() {
     assert!(orders.dead().await.unwrap().is_empty());
 }
 
-/// A key counts as long as the instance lives, so the event was kept out by its own key when it was tried again, and lost.
+/// A dedup key counts as long as the instance lives, so a retried event was rejected by its own key, and lost.
 #[tokio::test]
-async fn an_event_with_a_key_that_was_given_up_is_not_lost_when_it_is_retried() {
+async fn dead_letter_with_a_dedup_key_is_not_lost_when_retried() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     book.plan("event", ["fail no"]);
@@ -284,7 +284,7 @@ async fn an_event_with_a_key_that_was_given_up_is_not_lost_when_it_is_retried() 
 }
 
 #[tokio::test]
-async fn retrying_dead_letters_that_fail_again_comes_to_an_end() {
+async fn retry_dead_retries_each_letter_once_even_if_it_fails_again() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     for n in 0..3 {
@@ -331,20 +331,20 @@ async fn terminate_from_any_handler_leaves_nothing_and_is_not_retried() {
             test.advance("2 days").await;
             assert!(book.take().is_empty(), "{handler}{ending}: called again after {calls} calls");
             assert!(test.job(TASK).dead().await.unwrap().is_empty(), "{handler}{ending}");
-            let news = told(test.store(), "task:orders:a").await;
+            let records = reported(test.store(), "task:orders:a").await;
             assert_eq!(
-                news.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::JobTerminated).count(),
+                records.iter().filter(|(kind, ..)| *kind == LifecycleRecordKind::JobTerminated).count(),
                 1,
                 "{handler}"
             );
             send(&test, "a", "add 5").await;
-            assert_eq!(state(&test, "a").await, Some(5), "{handler}: a late event begins anew");
+            assert_eq!(state(&test, "a").await, Some(5), "{handler}: a late event starts fresh");
         }
     }
 }
 
 #[tokio::test]
-async fn terminate_under_retry_leaves_nothing_at_once_and_is_not_retried() {
+async fn terminate_during_retries_leaves_nothing() {
     for minutes in ["1 second", "5 minutes"] {
         let book = Book::default();
         let given = book.clone();
@@ -367,7 +367,7 @@ async fn terminate_under_retry_leaves_nothing_at_once_and_is_not_retried() {
 }
 
 #[tokio::test]
-async fn terminate_does_not_wait_for_a_handler_that_is_blocked() {
+async fn terminate_does_not_wait_for_a_blocked_handler() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     send(&test, "a", "block; add 1").await;
@@ -379,7 +379,7 @@ async fn terminate_does_not_wait_for_a_handler_that_is_blocked() {
 }
 
 #[tokio::test]
-async fn events_that_wait_go_with_a_terminated_instance_and_later_ones_begin_anew() {
+async fn waiting_events_end_with_a_terminated_instance_and_later_ones_start_fresh() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "block; terminate enough").await;
     send(&test, "a", "add 10").await;
@@ -393,7 +393,7 @@ async fn events_that_wait_go_with_a_terminated_instance_and_later_ones_begin_ane
 // ---- wakes ----
 
 #[tokio::test]
-async fn a_task_wakes_itself_when_it_said_and_status_comes_from_the_stored_wake() {
+async fn task_wakes_on_schedule_and_its_status_shows_the_stored_wake() {
     let (test, book) = engine(With { has_idle: true, ..With::default() }).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     let info = test.job(TASK).status("a").await.unwrap();
@@ -404,7 +404,7 @@ async fn a_task_wakes_itself_when_it_said_and_status_comes_from_the_stored_wake(
     test.advance("59 minutes").await;
     assert_eq!(book.take(), ["event add 1#1"]);
     test.advance("1 minute").await;
-    assert_eq!(book.take(), ["execute 0#1"], "it has planned another wake: it is not idle");
+    assert_eq!(book.take(), ["execute 0#1"], "it has scheduled another wake, so it is not idle");
     assert!(test.job(TASK).status("a").await.unwrap().next_run.is_some());
     test.advance("30 minutes").await;
     assert_eq!(book.take(), ["execute 1#1", "idle"], "an execute that scheduled nothing makes it idle");
@@ -414,7 +414,7 @@ async fn a_task_wakes_itself_when_it_said_and_status_comes_from_the_stored_wake(
 }
 
 #[tokio::test]
-async fn a_wake_can_be_moved_and_cancelled_by_a_later_event() {
+async fn wake_can_be_moved_and_cancelled_by_a_later_event() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     send(&test, "a", "wake 2 hours").await;
@@ -427,7 +427,7 @@ async fn a_wake_can_be_moved_and_cancelled_by_a_later_event() {
 }
 
 #[tokio::test]
-async fn scheduled_at_tells_the_wake_that_was_set_before_and_the_one_that_is_planned_now() {
+async fn scheduled_at_returns_the_stored_wake_and_then_the_planned_one() {
     const PLANNER: Task<String, Vec<Option<i64>>> = Task::new("planner");
     async fn plan(ctx: TaskCtx<String, Vec<Option<i64>>>, at: String) -> Result<()> {
         let seen = |ctx: &TaskCtx<String, Vec<Option<i64>>>| ctx.scheduled_at().map(Timestamp::as_millis);
@@ -454,7 +454,7 @@ async fn scheduled_at_tells_the_wake_that_was_set_before_and_the_one_that_is_pla
 }
 
 #[tokio::test]
-async fn a_trigger_is_an_extra_run_and_leaves_the_wake_as_it_is() {
+async fn trigger_is_an_extra_run_and_does_not_change_the_wake() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     let due = test.job(TASK).status("a").await.unwrap().next_run;
@@ -469,7 +469,7 @@ async fn a_trigger_is_an_extra_run_and_leaves_the_wake_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_wake_that_comes_due_while_a_triggered_run_goes_on_is_not_lost() {
+async fn wake_due_during_a_triggered_run_is_not_lost() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     book.plan("execute", ["block", "add 10"]);
@@ -482,7 +482,7 @@ async fn a_wake_that_comes_due_while_a_triggered_run_goes_on_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_wake_that_comes_due_while_a_triggered_run_is_tried_again_is_not_lost() {
+async fn wake_due_while_a_triggered_run_is_retried_is_not_lost() {
     let (test, book) = engine(With { retries: 3, ..With::default() }).await;
     send(&test, "a", "add 1; wake 15 seconds").await;
     book.plan("execute", ["fail no", "fail no", "", "add 10"]);
@@ -493,7 +493,7 @@ async fn a_wake_that_comes_due_while_a_triggered_run_is_tried_again_is_not_lost(
 }
 
 #[tokio::test]
-async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
+async fn restarts_every_minute_do_not_lengthen_an_hour_of_waiting() {
     let (mut test, book) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     for _ in 0..59 {
@@ -507,7 +507,7 @@ async fn restarts_every_minute_of_a_wait_of_an_hour_do_not_lengthen_it() {
 }
 
 #[tokio::test]
-async fn on_idle_that_fails_is_told_and_not_tried_again() {
+async fn failed_on_idle_is_reported_and_not_retried() {
     let (test, book) = engine(With { retries: 3, has_idle: true, ..With::default() }).await;
     book.plan("idle", ["fail no"]);
     send(&test, "a", "add 1").await;
@@ -518,7 +518,7 @@ async fn on_idle_that_fails_is_told_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn an_execute_that_is_given_up_leaves_the_state_and_goes_idle() {
+async fn exhausted_execute_keeps_the_state_and_goes_idle() {
     let (test, book) = engine(With { retries: 1, has_idle: true, ..With::default() }).await;
     send(&test, "a", "add 1; wake 1 minute").await;
     book.plan("execute", ["add 5; fail no", "add 5; fail no"]);
@@ -528,7 +528,7 @@ async fn an_execute_that_is_given_up_leaves_the_state_and_goes_idle() {
 }
 
 #[tokio::test]
-async fn on_error_can_plan_the_next_attempt_itself() {
+async fn on_error_can_schedule_the_next_attempt() {
     let (test, book) = engine(With { has_error: true, ..With::default() }).await;
     send(&test, "a", "add 1; wake 1 minute").await;
     book.plan("execute", ["fail no", "add 10"]);
@@ -543,7 +543,7 @@ async fn on_error_can_plan_the_next_attempt_itself() {
 // ---- transactions ----
 
 #[tokio::test]
-async fn a_handler_commits_its_state_wake_sends_starts_and_signals_together() {
+async fn handler_commits_its_state_wake_sends_starts_and_signals_together() {
     let (test, _) = engine(With::default()).await;
     test.start(crate::jobs_kit::WAITER, &()).id("w").await.unwrap();
     test.settle().await;
@@ -556,7 +556,7 @@ async fn a_handler_commits_its_state_wake_sends_starts_and_signals_together() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_half_way_leaves_nothing() {
+async fn handler_that_fails_halfway_leaves_nothing() {
     let (test, _) = engine(With::default()).await;
     test.start(crate::jobs_kit::WAITER, &()).id("w").await.unwrap();
     send(&test, "a", "add 1").await;
@@ -571,7 +571,7 @@ async fn a_handler_that_fails_half_way_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_signal_that_is_refused_at_commit_fails_the_handler() {
+async fn signal_refused_at_commit_fails_the_handler() {
     let (test, book) = engine(With { retries: 1, ..With::default() }).await;
     send(&test, "a", "add 1").await;
     send(&test, "a", "add 10; send n hello; signal nobody").await;
@@ -585,7 +585,7 @@ async fn a_signal_that_is_refused_at_commit_fails_the_handler() {
 }
 
 #[tokio::test]
-async fn a_start_whose_id_is_taken_by_another_input_fails_the_handler() {
+async fn start_whose_id_is_taken_by_another_run_fails_the_handler() {
     async fn other(_: Ctx, n: u32) -> Result<u32> {
         Ok(n)
     }
@@ -604,7 +604,7 @@ async fn a_start_whose_id_is_taken_by_another_input_fails_the_handler() {
 }
 
 #[tokio::test]
-async fn events_that_come_while_a_refused_commit_is_under_way_are_not_lost() {
+async fn events_that_arrive_during_a_refused_commit_are_not_lost() {
     let (test, _) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     let orders = test.job(TASK);
@@ -623,7 +623,7 @@ async fn events_that_come_while_a_refused_commit_is_under_way_are_not_lost() {
 }
 
 #[tokio::test]
-async fn a_handler_can_send_to_its_own_instance_and_to_siblings() {
+async fn handler_can_send_to_its_own_instance_and_to_siblings() {
     const RING: Task<u32, u32> = Task::new("ring");
     async fn pass(ctx: TaskCtx<u32, u32>, left: u32) -> Result<()> {
         ctx.update_state(|count| *count += 1);
@@ -659,7 +659,7 @@ async fn a_hundred_concurrent_events_on_one_instance_are_a_hundred_updates() {
 }
 
 #[tokio::test]
-async fn an_event_key_is_taken_once() {
+async fn dedup_key_is_accepted_once_per_instance() {
     let (test, _) = engine(With::default()).await;
     let orders = test.job(TASK);
     for is_new in [true, false, false] {
@@ -672,11 +672,10 @@ async fn an_event_key_is_taken_once() {
     assert!(orders.send("a", &"add 1".to_owned()).dedup_key("k").await.unwrap().is_new);
 }
 
-/// The keys of `on_idle` and `on_error` were made of how many runs and events there were. A failed event and a fresh life
-/// left these as they had been, so a receiver that
-/// deduplicates swallowed what the later call sent.
+/// The keys of `on_idle` and `on_error` were derived from the number of runs and events. A failed event or a new life
+/// did not change these, so a receiver that deduplicates swallowed what the later call sent.
 #[tokio::test]
-async fn handlers_of_a_later_life_have_keys_of_their_own() {
+async fn handlers_of_a_later_life_have_their_own_keys() {
     const KEYS: Task<u64, u64> = Task::new("keys");
     type Context = TaskCtx<u64, u64>;
     async fn idle(ctx: Context) -> Result<()> {
@@ -706,7 +705,7 @@ async fn handlers_of_a_later_life_have_keys_of_their_own() {
     let keys = test.job(KEYS);
     for life in 0..3 {
         if life > 0 {
-            // The event is accepted after the end and before it is acted on, so the same row begins anew.
+            // The event is accepted after the terminate and before it is handled, so the same row is reused.
             let (ended, sent) = tokio::join!(keys.terminate("a", "again"), keys.send("a", &1));
             ended.unwrap();
             sent.unwrap();
@@ -723,10 +722,10 @@ async fn handlers_of_a_later_life_have_keys_of_their_own() {
     assert!(seen.len() == all && all >= 6, "{all} calls, keys {seen:#?}");
 }
 
-/// Up to 64 calls that did not wait for anything shared one commit, so a crash repeated all of them, and each began before
-/// what it depends on was durable.
+/// Up to 64 calls that did not wait for anything shared one commit, so a crash repeated all of them, and each began
+/// before the call it depends on was durable.
 #[tokio::test]
-async fn a_call_is_durable_before_the_next_one_begins() {
+async fn call_is_durable_before_the_next_one_begins() {
     const COUNT: Task<u64, u64> = Task::new("count");
     type Reach = std::sync::Arc<std::sync::OnceLock<outlive::Client>>;
     async fn event(ctx: TaskCtx<u64, u64>, n: u64) -> Result<()> {
@@ -759,7 +758,7 @@ async fn a_call_is_durable_before_the_next_one_begins() {
 // ---- reading and asking ----
 
 #[tokio::test]
-async fn the_state_is_read_while_a_handler_is_blocked() {
+async fn state_can_be_read_while_a_handler_is_blocked() {
     let (test, book) = engine(With::default()).await;
     send(&test, "a", "add 1").await;
     send(&test, "a", "add 10; block").await;
@@ -770,7 +769,7 @@ async fn the_state_is_read_while_a_handler_is_blocked() {
 }
 
 #[tokio::test]
-async fn what_was_done_before_does_not_wait_for_a_handler_that_takes_its_time() {
+async fn handled_event_does_not_wait_for_the_slow_one_after_it() {
     let (test, book) = engine(With::default()).await;
     let orders = test.job(TASK);
     let (fast, slow) = ("add 1".to_owned(), "block; add 10".to_owned());
@@ -779,7 +778,7 @@ async fn what_was_done_before_does_not_wait_for_a_handler_that_takes_its_time() 
         sent.unwrap();
         answer.unwrap()
     };
-    let answer = tokio::time::timeout(Duration::from_secs(120), asked).await.expect("the first event is answered");
+    let answer = tokio::time::timeout(Duration::from_secs(120), asked).await.expect("the first event gets its reply");
     assert_eq!((answer, state(&test, "a").await), (1, Some(1)));
     book.gate.add_permits(1);
     test.settle().await;
@@ -787,7 +786,7 @@ async fn what_was_done_before_does_not_wait_for_a_handler_that_takes_its_time() 
 }
 
 #[tokio::test]
-async fn ask_gives_the_answer_of_the_handler() {
+async fn ask_returns_the_reply_of_the_handler() {
     let (test, _) = engine(With::default()).await;
     let orders = test.job(TASK);
     assert_eq!(orders.ask::<u64>("a", &"add 2".to_owned()).await.unwrap(), 2);
@@ -797,7 +796,7 @@ async fn ask_gives_the_answer_of_the_handler() {
 }
 
 #[tokio::test]
-async fn ask_gives_the_failure_when_the_event_is_given_up_and_waits_for_retries_before() {
+async fn ask_waits_for_retries_and_returns_the_failure_if_they_run_out() {
     let (test, book) = engine(With { retries: 1, ..With::default() }).await;
     let orders = test.job(TASK);
     let (fails, once) = ("fail no".to_owned(), "add 1".to_owned());
@@ -805,7 +804,7 @@ async fn ask_gives_the_failure_when_the_event_is_given_up_and_waits_for_retries_
         test.advance("1 minute").await;
     });
     let error = asked.unwrap_err();
-    assert_eq!(error.to_string(), "job \"task:orders:a\" failed: no", "it was called a run");
+    assert_eq!(error.to_string(), "job \"task:orders:a\" failed: no", "the error names a job, not a run");
     let Error::Failed { id, failure } = error else { panic!("{error:?}") };
     assert_eq!((id.as_str(), failure.to_string()), ("task:orders:a", "no".to_owned()));
     book.plan("event", ["fail once"]);
@@ -816,14 +815,14 @@ async fn ask_gives_the_failure_when_the_event_is_given_up_and_waits_for_retries_
 }
 
 #[tokio::test]
-async fn ask_of_an_instance_that_terminates_says_it_is_gone() {
+async fn ask_returns_not_found_if_the_instance_terminates() {
     let (test, _) = engine(With::default()).await;
     let asked = test.job(TASK).ask::<u64>("a", &"terminate enough".to_owned()).await;
     assert!(matches!(asked, Err(Error::NotFound { .. })), "{asked:?}");
 }
 
 #[tokio::test]
-async fn another_process_asks_and_is_given_answers_and_failures() {
+async fn ask_from_another_process_returns_replies_and_failures() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jobs.db");
     let task = TASK.on_event(on_event).retry(Retry::times(1).constant("20 ms"));
@@ -836,7 +835,7 @@ async fn another_process_asks_and_is_given_answers_and_failures() {
         assert!(matches!(failed, Err(Error::Failed { .. })), "{failed:?}");
         assert_eq!(orders.ask::<u64>("a", &"add 3".to_owned()).await.unwrap(), 5);
         assert_eq!(orders.state("a").await.unwrap(), Some(5));
-        // However the moments fall at which it looks for the answer.
+        // Whatever the timing of its polls for the reply.
         for sum in 6..106 {
             assert_eq!(orders.ask::<u64>("a", &"add 1".to_owned()).await.unwrap(), sum);
         }
@@ -848,7 +847,7 @@ async fn another_process_asks_and_is_given_answers_and_failures() {
 }
 
 #[tokio::test]
-async fn a_crash_between_a_handler_and_its_commit_repeats_it_and_counts_it_once() {
+async fn crash_before_the_commit_of_a_handler_repeats_it_and_counts_it_once() {
     let (mut test, book) = engine(With::default()).await;
     send(&test, "a", "add 1; wake 1 hour").await;
     send(&test, "a", "add 10; block").await;
@@ -867,7 +866,7 @@ async fn a_crash_between_a_handler_and_its_commit_repeats_it_and_counts_it_once(
 }
 
 #[tokio::test]
-async fn an_engine_that_is_shut_down_leaves_the_rest_for_the_next_one() {
+async fn events_left_at_shutdown_are_handled_by_the_next_engine() {
     let store: std::sync::Arc<dyn outlive::store::Store> = std::sync::Arc::new(outlive::MemoryStore::new());
     let book = Book::default();
     let open = async || {

@@ -1,4 +1,5 @@
-//! Values with an odd serde, through every door of a job: state, event, reply, batch, dead letter, input and output.
+//! Values with odd serde implementations, everywhere a job takes one: state, event, reply, batch, dead letter, input
+//! and output.
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::jobs_kit::{Book, contents};
 
-/// A value, by what is special about its JSON.
+/// A value, named for what is special about its JSON.
 #[derive(Clone, PartialEq, Debug)]
 enum Odd {
     Fine,
-    /// Is written as `null`, and read from it.
+    /// Serializes as `null`, and deserializes from it.
     Null,
-    /// Is written, and does not read back.
+    /// Serializes, but does not deserialize.
     NoWayBack,
     PanicsWritten,
     PanicsRead,
@@ -61,10 +62,10 @@ impl<'de> Deserialize<'de> for Odd {
     }
 }
 
-/// What a handler is to do with a value.
+/// What a handler does with a value.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 enum Do {
-    /// Keep the value that has this place among all.
+    /// Keep the value at this position in the list of all values.
     Keep(usize),
     Answer(usize),
     Nothing,
@@ -156,7 +157,7 @@ async fn engine() -> (TestEngine, Book) {
     (test, book)
 }
 
-/// Puts an event into the store as another process would that does not check it, and has the next life find it.
+/// Puts an event into the store unchecked, as another process might, for the next life to find.
 async fn put(test: &mut TestEngine, job: &str, id: &str, json: &str, place: PushTarget) {
     let push = outlive_core::queue::PushWrite {
         id: Name::recorded(&format!("{job}:{id}")),
@@ -176,10 +177,10 @@ fn token_of(text: &str) -> u64 {
     text.bytes().fold(77, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// A state that is `null` was taken for none, and one that does not read back was committed over the good one: the
+/// A state of `null` was mistaken for none, and one that does not read back was committed over the good one: the
 /// instance was stuck with it, or a context panicked in every run.
 #[tokio::test]
-async fn state_of_a_task_is_kept_whatever_its_json_or_the_call_fails() {
+async fn task_keeps_any_state_that_reads_back_or_the_call_fails() {
     let (mut test, _) = engine().await;
     for (place, good) in GOOD.into_iter().enumerate() {
         test.job(TASK).send("a", &Do::Keep(place)).await.unwrap();
@@ -201,7 +202,7 @@ async fn state_of_a_task_is_kept_whatever_its_json_or_the_call_fails() {
 }
 
 #[tokio::test]
-async fn state_of_a_continuous_job_is_kept_whatever_its_json_or_the_run_fails() {
+async fn continuous_job_keeps_any_state_that_reads_back_or_the_run_fails() {
     for good in GOOD {
         let (mut test, book) = engine().await;
         test.job(BEAT).start("a", &good).await.unwrap();
@@ -221,7 +222,7 @@ async fn state_of_a_continuous_job_is_kept_whatever_its_json_or_the_run_fails() 
 }
 
 #[tokio::test]
-async fn plain_types_whose_json_is_null_are_states() {
+async fn types_that_serialize_as_null_are_valid_states() {
     const UNIT: Continuous<()> = Continuous::new("unit");
     const MAYBE: Continuous<Option<u32>> = Continuous::new("maybe");
     async fn unit(ctx: ContinuousCtx<()>) -> Result<()> {
@@ -251,7 +252,7 @@ async fn plain_types_whose_json_is_null_are_states() {
 }
 
 #[tokio::test]
-async fn batch_is_kept_whatever_its_json_or_the_event_is_a_dead_letter() {
+async fn batch_that_reads_back_is_kept_or_the_event_is_a_dead_letter() {
     let (mut test, book) = engine().await;
     for (place, good) in GOOD.into_iter().enumerate() {
         test.job(HOOKS).add("a", &Do::Keep(place)).await.unwrap();
@@ -261,7 +262,7 @@ async fn batch_is_kept_whatever_its_json_or_the_event_is_a_dead_letter() {
         }
         book.plan("flush", ["fail"]);
         test.advance("1 minute").await;
-        // The batch was given up, and is retried as it was.
+        // The batch was given up, and is retried unchanged.
         let dead = test.job(HOOKS).dead().await.unwrap();
         assert_eq!(dead.len(), 5);
         let batch = dead.iter().find(|letter| letter.failure.to_string() == "no").unwrap();
@@ -270,7 +271,7 @@ async fn batch_is_kept_whatever_its_json_or_the_event_is_a_dead_letter() {
         assert_eq!(book.take(), vec![format!("flush {:?}", Some(good)); 2]);
         test.job(HOOKS).discard_dead().await.unwrap();
     }
-    // One that never had a state has none when it is retried.
+    // A batch that never had a state has none when it is retried.
     test.job(HOOKS).add("a", &Do::Nothing).await.unwrap();
     book.plan("flush", ["fail"]);
     test.advance("1 minute").await;
@@ -285,7 +286,7 @@ async fn batch_is_kept_whatever_its_json_or_the_event_is_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn reply_that_cannot_be_had_is_an_error_and_the_task_goes_on() {
+async fn reply_that_does_not_read_back_is_an_error_and_the_task_continues() {
     let (test, _) = engine().await;
     for (place, good) in GOOD.into_iter().enumerate() {
         assert_eq!(test.job(TASK).ask::<Odd>("a", &Do::Answer(place)).await.unwrap(), good);
@@ -298,7 +299,7 @@ async fn reply_that_cannot_be_had_is_an_error_and_the_task_goes_on() {
 }
 
 #[tokio::test]
-async fn event_that_cannot_be_read_is_refused_and_nothing_is_written() {
+async fn event_that_does_not_read_back_is_refused_and_writes_nothing() {
     let (test, book) = engine().await;
     for good in GOOD {
         test.job(PLAIN).send("a", &good).await.unwrap();
@@ -326,7 +327,7 @@ async fn event_that_cannot_be_read_is_refused_and_nothing_is_written() {
 
 /// One event whose `Deserialize` panics stopped its whole pool.
 #[tokio::test]
-async fn event_that_panics_when_read_is_a_dead_letter_and_the_pool_goes_on() {
+async fn event_that_panics_when_read_is_a_dead_letter_and_the_pool_continues() {
     let (mut test, book) = engine().await;
     for (job, what) in [("pool:mail", "mail"), ("pool:many", "many")] {
         for json in ["\"do not read\"", "7", "\"no such\""] {
@@ -341,13 +342,13 @@ async fn event_that_panics_when_read_is_a_dead_letter_and_the_pool_goes_on() {
     }
     let dead = test.job(MAIL).dead().await.unwrap();
     assert_eq!(dead.len(), 3);
-    // To look at one does not panic either.
+    // Reading a dead letter does not panic either.
     assert!(dead.iter().all(|letter| matches!(letter.event(), Err(Error::Payload { .. }))));
     assert_eq!(test.job(MANY).dead().await.unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn first_event_that_panics_when_read_is_a_dead_letter_and_a_later_one_is_kept() {
+async fn first_event_that_panics_when_read_is_a_dead_letter_later_ones_are_kept() {
     let (mut test, _) = engine().await;
     put(&mut test, "task:plain", "a", "\"do not read\"", PushTarget::Inbox).await;
     assert_eq!(test.job(PLAIN).status("a").await.unwrap().status, JobStatus::NotFound);
@@ -360,7 +361,7 @@ async fn first_event_that_panics_when_read_is_a_dead_letter_and_a_later_one_is_k
 }
 
 #[tokio::test]
-async fn run_whose_output_does_not_read_back_fails_and_its_input_is_checked() {
+async fn input_or_output_that_does_not_read_back_is_an_error() {
     async fn give(_: Ctx, place: usize) -> Result<Odd> {
         Ok(odd(place))
     }

@@ -1,4 +1,4 @@
-//! The test engine on a SQLite store, whose answers come from other threads: time moves only when all of them have come.
+//! The test engine on a SQLite store, whose replies come from other threads: time moves only once all have arrived.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use outlive_sqlite::{Options, SqliteStore};
 use outlive_testkit::{Fault, Faults, TestEngine};
 use tempfile::TempDir;
 
-/// It was not noticed each time that the store was still being asked.
+/// The engine did not always notice that a store call was still pending.
 const TIMES: usize = 20;
 
 fn store() -> (TempDir, Arc<SqliteStore>) {
@@ -25,7 +25,7 @@ async fn nap(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sleeping_run_is_due_as_soon_as_all_is_settled() {
+async fn sleep_is_stored_once_the_engine_is_settled() {
     let (_folder, store) = store();
     let test = TestEngine::new(|engine| engine.workflow("nap", nap)).store(store).await;
     for _ in 0..TIMES {
@@ -50,7 +50,7 @@ async fn order(ctx: Ctx, n: u32) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn time_is_skipped_to_the_end_of_every_run() {
+async fn skip_time_runs_every_run_to_its_end() {
     let (_folder, store) = store();
     let mut test = TestEngine::new(|engine| engine.workflow("order", order)).store(store).await;
     for n in 0..TIMES {
@@ -72,7 +72,7 @@ async fn time_is_skipped_to_the_end_of_every_run() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_nothing_but_what_time_does_not_bring() {
+async fn result_of_a_run_that_needs_a_signal_is_an_error() {
     let (_folder, store) = store();
     async fn approve(ctx: Ctx, _: ()) -> Result<bool> {
         ctx.sleep("1 day").await?;
@@ -97,7 +97,7 @@ async fn remind(ctx: TaskCtx<u32, u32>) -> Result<()> {
 }
 
 #[tokio::test]
-async fn jobs_are_driven_from_one_due_moment_to_the_next() {
+async fn advance_drives_jobs_from_one_due_time_to_the_next() {
     let (_folder, store) = store();
     let setup = |engine: outlive::Builder| engine.job(REMINDERS.on_event(plan).execute(remind));
     let test = TestEngine::new(setup).store(store).await;
@@ -106,9 +106,9 @@ async fn jobs_are_driven_from_one_due_moment_to_the_next() {
     assert_eq!(test.job(REMINDERS).state("ada").await.unwrap(), Some(20));
 }
 
-/// A store that plays dead does not answer, and nobody may wait for it.
+/// A store that plays dead does not reply, and nothing may wait for it.
 #[tokio::test]
-async fn a_dead_store_has_no_answers_to_wait_for() {
+async fn dead_store_is_not_waited_for() {
     for fault in [Fault::CrashBefore(2), Fault::CrashAfter(2)] {
         let (_folder, store) = store();
         let faults = Arc::new(Faults::new(store));
@@ -123,9 +123,9 @@ async fn a_dead_store_has_no_answers_to_wait_for() {
     }
 }
 
-/// Whoever has asked and does not look at the answer holds up nobody.
+/// A call whose reply is never polled holds up nothing.
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_not_waited_for() {
+async fn reply_that_is_never_polled_is_not_waited_for() {
     let (_folder, store) = store();
     let test = TestEngine::new(|engine| engine.workflow("nap", nap)).store(store).await;
     let run = test.start(nap, &()).await.unwrap();
@@ -148,9 +148,9 @@ async fn remembers(ctx: Ctx, _: ()) -> Result<(u32, u32)> {
     Ok(ctx.step("count", || async { Ok::<_, BoxError>((count(&own.0), count(shared))) }).await?)
 }
 
-/// What the closure makes dies with the process; what it has taken in does not.
+/// Values created in the closure die with the process; captured ones do not.
 #[tokio::test]
-async fn each_life_of_a_test_engine_is_set_up_anew() {
+async fn each_life_of_a_test_engine_runs_its_setup_again() {
     let shared = Arc::new(AtomicU32::new(0));
     let setup = move |engine: outlive::Builder| {
         engine.workflow("remembers", remembers).provide(Memory::default()).provide(shared.clone())

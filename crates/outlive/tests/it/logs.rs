@@ -1,4 +1,4 @@
-//! What is logged: a line at the start, lines for what failed, spans around user code, and nothing during a replay.
+//! Logging: a line at startup, lines for failures, spans around user code, and nothing during a replay.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -68,19 +68,19 @@ impl Subscriber for Lines {
     }
     fn exit(&self, id: &Id) {
         let last = self.0.entered.lock().unwrap().pop();
-        assert_eq!(last, Some(id.into_u64()), "spans are left in the order in which they were entered");
+        assert_eq!(last, Some(id.into_u64()), "spans are exited in the reverse order of entry");
     }
 }
 
 impl Lines {
-    /// The lines since this was last asked.
+    /// Returns the lines since the last call.
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lines.lock().unwrap())
     }
 }
 
-/// Keeps the lines of this thread. While there is only one subscriber, call sites that other threads come to first are off
-/// for all, so there is another one.
+/// Keeps the lines of this thread. With a single subscriber, call sites that other threads reach first are off for all,
+/// so there is a second one.
 fn logged() -> (Lines, DefaultGuard) {
     static OTHER: OnceLock<Dispatch> = OnceLock::new();
     OTHER.get_or_init(|| Dispatch::new(Lines::default()));
@@ -103,7 +103,7 @@ async fn talk(ctx: Ctx, _: ()) -> Result<()> {
 
 const RUN: &str = r#"run{id="r" workflow="talk"}"#;
 
-/// They were bare: nothing said which run and which step they came from.
+/// They were bare: nothing said which run and step they came from.
 #[tokio::test]
 async fn lines_of_user_code_carry_its_run_and_step() {
     let (lines, _logged) = logged();
@@ -113,16 +113,16 @@ async fn lines_of_user_code_carry_its_run_and_step() {
     run.signal("approval", &()).await.unwrap();
     run.result().await.unwrap();
     let step = format!(r#"{RUN}:step{{name="charge" attempt=1}}"#);
-    let told = ["begin", "charging", "charged", "approved"].map(|line| {
+    let expected = ["begin", "charging", "charged", "approved"].map(|line| {
         let spans = if line == "charging" { &*step } else { RUN };
         format!("INFO {spans}: {line}")
     });
-    assert_eq!(lines.take(), told);
+    assert_eq!(lines.take(), expected);
 }
 
-/// Whatever was logged before a crash or a pause was logged again each time the run came back.
+/// Everything logged before a crash or a pause was logged again each time the run came back.
 #[tokio::test]
-async fn a_replay_logs_nothing_again() {
+async fn replay_logs_nothing_again() {
     let (lines, _logged) = logged();
     let mut test = TestEngine::new(|engine| engine.workflow("talk", talk)).await;
     test.start(talk, &()).id("r").await.unwrap();
@@ -155,7 +155,7 @@ async fn two(ctx: Ctx, _: ()) -> Result<()> {
 
 /// A run that died in a step logs from that step on.
 #[tokio::test]
-async fn a_run_that_comes_back_after_a_crash_logs_what_is_new() {
+async fn run_resumed_after_a_crash_logs_only_new_lines() {
     let (lines, _logged) = logged();
     let gate = Gate(Arc::new(Semaphore::new(0)));
     let given = gate.clone();
@@ -185,10 +185,10 @@ async fn spanned(ctx: Ctx, _: ()) -> Result<()> {
     work.instrument(tracing::info_span!("mine", n = 7)).await
 }
 
-/// Call sites are on or off for the whole process, as found when they are first come to: a replay must not turn one off.
-/// A span that was opened before the crash is around what comes after it.
+/// Call sites are on or off for the whole process, decided when they are first reached: a replay must not turn one off.
+/// A span opened before the crash is around what comes after it.
 #[tokio::test]
-async fn a_replay_turns_no_line_off_and_keeps_spans_of_users() {
+async fn replay_disables_no_log_line_and_keeps_user_spans() {
     let lines = Lines::default();
     let mut test = TestEngine::new(|engine| engine.workflow("spanned", spanned)).paranoid(false).await;
     test.start(spanned, &()).id("r").await.unwrap();
@@ -212,7 +212,7 @@ async fn declined(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.step("charge", charge).retry(Retry::times(1).constant("1 second")).await?)
 }
 
-/// Nothing was logged of it, at any level.
+/// Nothing was logged about failures, at any level.
 #[tokio::test]
 async fn failed_attempts_steps_and_runs_are_warnings() {
     let (lines, _logged) = logged();
@@ -247,7 +247,7 @@ async fn check(_: TaskCtx<String, ()>) -> Result<()> {
     Ok(())
 }
 
-/// Nothing was logged of an event that was given up.
+/// Nothing was logged about an event that was given up.
 #[tokio::test]
 async fn handlers_have_spans_and_dead_letters_are_warnings() {
     let (lines, _logged) = logged();
@@ -271,9 +271,9 @@ async fn handlers_have_spans_and_dead_letters_are_warnings() {
     );
 }
 
-/// An engine started, and came back after a crash, without a word.
+/// An engine logged nothing when it started or came back after a crash.
 #[tokio::test]
-async fn the_start_is_one_line_and_says_what_comes_back_after_a_crash() {
+async fn startup_logs_one_line_and_warns_after_a_crash() {
     let (lines, _logged) = logged();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
@@ -295,9 +295,9 @@ async fn the_start_is_one_line_and_says_what_comes_back_after_a_crash() {
     let engine = open().start().await.unwrap();
     let logged = lines.take();
     start(1, &logged);
-    assert!(!logged.iter().any(|line| line.starts_with("WARN")), "a shutdown is no crash: {logged:?}");
+    assert!(!logged.iter().any(|line| line.starts_with("WARN")), "a shutdown is not a crash: {logged:?}");
     engine.shutdown().await.unwrap();
-    // As a process leaves it that dies while it runs.
+    // As left by a process that dies while it runs.
     let rows = rusqlite::Connection::open(&path).unwrap();
     rows.execute("UPDATE instance SET owner = 1, status = 1, until = NULL", []).unwrap();
     drop(rows);

@@ -1,4 +1,4 @@
-//! Two engines on one store: whoever took the lease last drives, and nobody else.
+//! Two engines on one store: only the one that took the lease last drives.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// How often a body ran in one engine, and what it waits for.
+/// Counts how often a body ran in one engine, and holds what it waits for.
 #[derive(Clone, Default)]
 struct Bodies(Arc<AtomicU32>, Option<Arc<Notify>>);
 
@@ -34,7 +34,7 @@ async fn engine(store: &Arc<MemoryStore>, bodies: &Bodies) -> Engine {
     Engine::with_store(store.clone()).workflow("w", work).provide(bodies.clone()).start().await.unwrap()
 }
 
-/// Counts the errors that are logged on this thread while it is the subscriber.
+/// Keeps the errors logged on this thread while it is the subscriber.
 #[derive(Clone, Default)]
 struct Errors(Arc<Mutex<Vec<String>>>);
 
@@ -71,10 +71,11 @@ async fn turns() {
     }
 }
 
-/// An engine that had lost its lease drove the runs that its own client started: the store had them as pending, for
-/// the new owner to claim, and the old one ran their bodies beside it. Later it did not, but acknowledged them.
+/// An engine that had lost its lease drove the runs its own client started: they were pending in the store for the new
+/// owner to claim, and the old one ran their bodies as well. A later version did not run them, but acknowledged the
+/// starts.
 #[tokio::test]
-async fn an_engine_that_lost_its_lease_does_not_drive_what_its_client_starts() {
+async fn engine_that_lost_its_lease_does_not_drive_its_clients_starts() {
     let (store, old_bodies, new_bodies) = (Arc::new(MemoryStore::new()), Bodies::default(), Bodies::default());
     let old = engine(&store, &old_bodies).await;
     let new = engine(&store, &new_bodies).await;
@@ -82,7 +83,7 @@ async fn an_engine_that_lost_its_lease_does_not_drive_what_its_client_starts() {
     assert_fenced(old.start(work, &()).id("a").await);
     turns().await;
     assert_eq!((old_bodies.0.load(Ordering::Relaxed), old.resident()), (0, 0));
-    assert_eq!(new_bodies.0.load(Ordering::Relaxed), 1, "what was recorded is for the new owner");
+    assert_eq!(new_bodies.0.load(Ordering::Relaxed), 1, "the new owner runs what was recorded");
     assert_eq!(new.get_run::<()>("a").await.unwrap().status().await.unwrap(), Status::Completed);
 }
 
@@ -109,9 +110,10 @@ async fn full_engine(store: &Arc<MemoryStore>, clock: &TestClock, bodies: &Bodie
     builder.workflow("w", work).workflow("later", later).job(job).start().await.unwrap()
 }
 
-/// What broke: an engine whose store was executed by another one said nothing. Who waited for a run waited for ever.
+/// What broke: an engine whose store was taken over by another said nothing. Callers that waited for a run waited
+/// forever.
 #[tokio::test]
-async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
+async fn fenced_engine_logs_it_once_and_refuses_every_call() {
     let errors = Errors::default();
     let _logged = tracing::subscriber::set_default(errors.clone());
     let (store, clock) = (Arc::new(MemoryStore::new()), TestClock::new());
@@ -145,7 +147,7 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
     assert_eq!(
         run.status().await.unwrap(),
         new.get_run::<()>("a").await.unwrap().status().await.unwrap(),
-        "it can be read"
+        "the run can still be read"
     );
     let said = errors.0.lock().unwrap().clone();
     let sentence = "another process has taken over this store, so this engine has stopped; execute a store in one \
@@ -157,12 +159,12 @@ async fn a_fenced_engine_says_so_once_and_refuses_everybody() {
     for id in ["a", "b"] {
         new.get_run::<()>(id).await.unwrap().result().await.unwrap();
     }
-    assert_eq!(new_bodies.0.load(Ordering::Relaxed), 3, "two that slept, and the one that the old engine recorded");
+    assert_eq!(new_bodies.0.load(Ordering::Relaxed), 3, "two that slept, and one that the old engine recorded");
 }
 
-/// What is at work finds out by its commit, and what is due by its claim.
+/// A running run finds out when it commits, a due one when it is claimed.
 #[tokio::test]
-async fn a_commit_and_a_claim_find_out_that_the_engine_is_fenced() {
+async fn commit_and_claim_detect_that_the_engine_is_fenced() {
     for is_due in [false, true] {
         let (store, clock, gate) = (Arc::new(MemoryStore::new()), TestClock::new(), Arc::new(Notify::new()));
         let old_bodies = Bodies(Arc::default(), Some(gate.clone()));
@@ -181,15 +183,15 @@ async fn a_commit_and_a_claim_find_out_that_the_engine_is_fenced() {
     }
 }
 
-/// What broke: an engine that waits for something far away did not look whether it still has its store.
+/// What broke: an engine that waited for something far away did not check whether it still had its store.
 #[tokio::test]
-async fn an_engine_at_rest_notices_that_another_process_executes_its_file() {
+async fn idle_engine_notices_that_another_process_took_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.db");
     let old = Engine::open(&file).workflow("later", later).provide(Bodies::default()).start().await.unwrap();
     let run = old.start(later, &()).await.unwrap();
     let waiting = tokio::spawn(async move { run.result().await });
-    // The lock file is made again at once, so that it takes some luck to come in between.
+    // The lock file is recreated at once, so it takes a few tries to get in between.
     let _new = loop {
         let _ = std::fs::remove_file(folder.path().join("runs.db.lock"));
         match Engine::open(&file).workflow("later", later).provide(Bodies::default()).start().await {

@@ -1,4 +1,4 @@
-//! Panics and aborts: in steps, in workflows, in destructors and serialisers. They never take another run with them.
+//! Panics and aborts in steps, workflows, destructors and serializers. They never affect another run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,20 +50,20 @@ async fn again<O: DeserializeOwned>(test: &TestEngine) -> Run<O> {
     test.get_run("r").await.unwrap()
 }
 
-/// The process dies, and the next one has done what it can.
+/// Crashes the process and settles the next one.
 async fn restart(test: &mut TestEngine) {
     test.crash().await;
     test.settle().await;
 }
 
-/// The process dies, and one with other code has done what it can.
+/// Crashes the process and settles one with other code.
 async fn deploy(test: &mut TestEngine, setup: impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static) {
     test.deploy(setup).await;
     test.settle().await;
 }
 
-/// Others are not touched: one that was there before, and a new one.
-async fn assert_others_go_on(test: &TestEngine) {
+/// Asserts that another run is not affected.
+async fn assert_others_continue(test: &TestEngine) {
     let run = test.start(neighbour, &7).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 7);
 }
@@ -77,7 +77,7 @@ async fn note<O: DeserializeOwned>(run: &Run<O>) -> String {
 // ---- in a step ----
 
 #[tokio::test]
-async fn a_panic_in_a_step_is_a_failed_attempt_and_is_tried_again() {
+async fn panic_in_a_step_is_a_failed_attempt_and_is_retried() {
     let body = |attempt: Attempt| async move {
         assert!(attempt.number > 2, "attempt {} went wrong", attempt.number);
         ok(attempt.number).await
@@ -97,7 +97,7 @@ async fn a_panic_in_a_step_is_a_failed_attempt_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_step_tells_what_and_where() {
+async fn panic_in_a_step_reports_its_message_and_location() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let error =
@@ -116,7 +116,7 @@ async fn a_panic_in_a_step_tells_what_and_where() {
 }
 
 #[tokio::test]
-async fn a_panic_before_the_first_await_of_a_step_is_a_failed_attempt() {
+async fn panic_before_the_first_await_of_a_step_is_a_failed_attempt() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let body = |attempt: Attempt| {
@@ -133,7 +133,7 @@ async fn a_panic_before_the_first_await_of_a_step_is_a_failed_attempt() {
 }
 
 #[tokio::test]
-async fn a_panic_with_something_else_than_a_text_is_a_failed_attempt() {
+async fn panic_with_a_non_text_payload_is_a_failed_attempt() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let body = || async { std::panic::panic_any(7) as Result<u32> };
@@ -148,7 +148,7 @@ async fn a_panic_with_something_else_than_a_text_is_a_failed_attempt() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_fallback_is_the_failure_of_the_step() {
+async fn panic_in_a_fallback_is_the_failure_of_the_step() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let step = ctx.step("price", || async { Err::<u32, BoxError>("no price".into()) });
@@ -166,7 +166,7 @@ async fn a_panic_in_a_fallback_is_the_failure_of_the_step() {
     assert!(eager.contains("step \"cost\" failed: panicked: no fallback at all at "), "{eager}");
 }
 
-/// A value whose destructor panics, if it is told to.
+/// A value whose destructor panics while the flag is set.
 struct Grenade(Arc<AtomicBool>);
 
 impl Drop for Grenade {
@@ -187,7 +187,7 @@ fn armed() -> Arc<AtomicBool> {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_destructor_at_the_end_of_a_body_is_a_failed_attempt() {
+async fn panic_in_a_destructor_at_the_end_of_a_body_is_a_failed_attempt() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let text = ctx.step("shaky", || hold(Grenade(armed()), ok(1))).await.unwrap_err().to_string();
@@ -202,7 +202,7 @@ async fn a_panic_in_a_destructor_at_the_end_of_a_body_is_a_failed_attempt() {
 }
 
 #[tokio::test]
-async fn a_panic_in_the_destructor_of_a_body_whose_time_is_up_is_a_failed_attempt() {
+async fn panic_in_the_destructor_of_a_timed_out_body_is_a_failed_attempt() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let body = |attempt: Attempt| {
@@ -218,10 +218,10 @@ async fn a_panic_in_the_destructor_of_a_body_whose_time_is_up_is_a_failed_attemp
     .await;
     let run = begin::<u32>(&test).await;
     assert_eq!(test.result(&run).await.unwrap(), 2);
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
-// ---- in what a step's value or error is made of ----
+// ---- in the types of a step's value or error ----
 
 #[derive(Deserialize)]
 struct Unwritable;
@@ -246,13 +246,13 @@ struct Unspeakable;
 
 impl std::fmt::Display for Unspeakable {
     fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        panic!("cannot be told")
+        panic!("cannot be displayed")
     }
 }
 
 impl std::error::Error for Unspeakable {}
 
-/// The failure of a step that panics in something around its body.
+/// Returns the failure of a step that panics in something around its body.
 async fn failure_text<F, Fut>(workflow: F) -> String
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -262,38 +262,38 @@ where
     let run = begin::<String>(&test).await;
     let text = test.result(&run).await.unwrap();
     assert!(text.contains("panicked: ") && text.contains("tests/it/panics.rs:"), "{text}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
     text
 }
 
 #[tokio::test]
-async fn a_panic_while_a_value_is_written_is_a_failed_attempt() {
+async fn panic_while_serializing_a_value_is_a_failed_attempt() {
     let text = failure_text(|ctx: Ctx, (): ()| async move {
-        let Err(error) = ctx.step("make", || ok(Unwritable)).await else { panic!("it cannot be kept") };
+        let Err(error) = ctx.step("make", || ok(Unwritable)).await else { panic!("the value cannot be stored") };
         Ok(error.to_string())
     });
     assert!(text.await.contains("cannot be written"));
 }
 
 #[tokio::test]
-async fn a_panic_while_a_value_is_read_back_is_a_failed_attempt() {
+async fn panic_while_reading_a_value_back_is_a_failed_attempt() {
     let text = failure_text(|ctx: Ctx, (): ()| async move {
-        let Err(error) = ctx.step("make", || ok(Unreadable)).await else { panic!("it cannot be kept") };
+        let Err(error) = ctx.step("make", || ok(Unreadable)).await else { panic!("the value cannot be stored") };
         Ok(error.to_string())
     });
     assert!(text.await.contains("cannot be read"));
 }
 
 #[tokio::test]
-async fn a_panic_while_an_error_is_told_is_a_failed_attempt() {
+async fn panic_while_displaying_an_error_is_a_failed_attempt() {
     let text = failure_text(|ctx: Ctx, (): ()| async move {
         Ok(ctx.step("make", || async { Err::<u32, _>(Unspeakable) }).await.unwrap_err().to_string())
     });
-    assert!(text.await.contains("cannot be told"));
+    assert!(text.await.contains("cannot be displayed"));
 }
 
 #[tokio::test]
-async fn a_panic_in_the_test_of_an_error_is_a_failed_attempt() {
+async fn panic_in_retry_if_is_a_failed_attempt() {
     let text = failure_text(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("make", || async { Err::<u32, BoxError>("no".into()) }).retry(3);
         Ok(step.retry_if(|_| panic!("cannot be judged")).await.unwrap_err().to_string())
@@ -308,16 +308,16 @@ async fn with_broken_backoff(ctx: Ctx, (): ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_custom_backoff_is_told_and_leaves_nothing_hanging() {
+async fn panic_in_a_custom_backoff_is_reported_and_hangs_nothing() {
     let test = engine(with_broken_backoff, true).await;
     let run = begin::<u32>(&test).await;
     let error = test.result(&run).await.unwrap_err();
     assert!(error.to_string().contains("index out of bounds"), "{error}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn a_panic_in_a_custom_backoff_after_a_timeout_is_told_and_leaves_nothing_hanging() {
+async fn panic_in_a_custom_backoff_after_a_timeout_is_reported_and_hangs_nothing() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let retry = Retry::times(9).custom(|_| panic!("no delay"));
@@ -329,12 +329,12 @@ async fn a_panic_in_a_custom_backoff_after_a_timeout_is_told_and_leaves_nothing_
     let run = begin::<u32>(&test).await;
     let error = test.result(&run).await.unwrap_err();
     assert!(error.to_string().contains("no delay"), "{error}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 // ---- in the workflow ----
 
-/// A workflow that panics after its first step while it is told to.
+/// A workflow that panics after its first step while the flag is set.
 fn faulty(is_broken: Arc<AtomicBool>) -> impl Fn(Ctx, ()) -> BoxedRun + Clone + Send + Sync + 'static {
     move |ctx, ()| {
         let is_broken = is_broken.clone();
@@ -350,32 +350,32 @@ fn faulty(is_broken: Arc<AtomicBool>) -> impl Fn(Ctx, ()) -> BoxedRun + Clone + 
 type BoxedRun = std::pin::Pin<Box<dyn Future<Output = Result<u32>> + Send>>;
 
 #[tokio::test]
-async fn a_panic_in_the_workflow_sets_the_run_aside_and_tells_what_and_where() {
+async fn panic_in_the_workflow_makes_the_run_stuck_with_message_and_location() {
     let test = engine(faulty(armed()), true).await;
     let run = begin::<u32>(&test).await;
     let note = note(&run).await;
     assert!(note.contains("panicked: the workflow is broken at ") && note.contains("tests/it/panics.rs:"), "{note}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn a_run_that_panicked_goes_on_with_mended_code() {
+async fn run_that_panicked_resumes_with_fixed_code() {
     let mut test = engine(faulty(armed()), true).await;
     begin::<u32>(&test).await;
-    let mended = faulty(Arc::new(AtomicBool::new(false)));
-    deploy(&mut test, move |engine| engine.workflow("w", mended.clone())).await;
+    let fixed = faulty(Arc::new(AtomicBool::new(false)));
+    deploy(&mut test, move |engine| engine.workflow("w", fixed.clone())).await;
     assert_eq!(test.result(&again::<u32>(&test).await).await.unwrap(), 2);
     assert_eq!((test.executions("first"), test.executions("second")), (1, 1));
 }
 
 #[tokio::test]
-async fn a_run_that_panicked_goes_on_when_it_is_retried() {
+async fn run_that_panicked_resumes_when_retried() {
     let is_broken = armed();
     let test = engine(faulty(is_broken.clone()), true).await;
     let run = begin::<u32>(&test).await;
     run.retry().await.unwrap();
     test.settle().await;
-    assert_eq!(run.status().await.unwrap(), Status::Stuck, "nothing was mended");
+    assert_eq!(run.status().await.unwrap(), Status::Stuck, "nothing was fixed");
     is_broken.store(false, Ordering::Relaxed);
     run.retry().await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 2);
@@ -383,7 +383,7 @@ async fn a_run_that_panicked_goes_on_when_it_is_retried() {
 }
 
 #[tokio::test]
-async fn a_run_that_panicked_is_stuck_again_after_a_restart_with_the_same_code() {
+async fn run_that_panicked_is_stuck_again_after_a_restart_with_the_same_code() {
     let mut test = engine(faulty(armed()), true).await;
     begin::<u32>(&test).await;
     for _ in 0..5 {
@@ -395,7 +395,7 @@ async fn a_run_that_panicked_is_stuck_again_after_a_restart_with_the_same_code()
 }
 
 #[tokio::test]
-async fn a_panic_before_the_first_await_of_the_workflow_sets_the_run_aside() {
+async fn panic_before_the_first_await_of_the_workflow_makes_the_run_stuck() {
     let broken = |_: Ctx, (): ()| {
         if true {
             panic!("not even begun");
@@ -411,17 +411,17 @@ async fn a_panic_before_the_first_await_of_the_workflow_sets_the_run_aside() {
 }
 
 #[tokio::test]
-async fn a_panic_while_the_result_is_written_sets_the_run_aside() {
+async fn panic_while_serializing_the_result_makes_the_run_stuck() {
     let test = engine(|_: Ctx, (): ()| ok(Unwritable), true).await;
     let run: Run<serde_json::Value> = test.start_json("w", "null").id("r").await.unwrap();
     test.settle().await;
     let note = note(&run).await;
     assert!(note.contains("cannot be written"), "{note}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn a_step_at_work_in_another_branch_does_not_survive_the_panic_of_its_workflow() {
+async fn running_step_is_dropped_when_its_workflow_panics() {
     let test = engine(
         |ctx: Ctx, (): ()| async move {
             let broken = async {
@@ -438,12 +438,12 @@ async fn a_step_at_work_in_another_branch_does_not_survive_the_panic_of_its_work
     .await;
     let run = begin::<(u32, u32)>(&test).await;
     assert!(note(&run).await.contains("broken branch"));
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 // ---- in destructors of the workflow ----
 
-/// A workflow that sleeps with a grenade in its hands.
+/// A workflow that sleeps while it holds a grenade.
 fn sleeps_with(grenade: Arc<AtomicBool>) -> impl Fn(Ctx, ()) -> BoxedRun + Clone + Send + Sync + 'static {
     move |ctx, ()| {
         let grenade = Grenade(grenade.clone());
@@ -455,18 +455,18 @@ fn sleeps_with(grenade: Arc<AtomicBool>) -> impl Fn(Ctx, ()) -> BoxedRun + Clone
 }
 
 #[tokio::test]
-async fn a_panic_in_a_destructor_at_the_end_of_the_workflow_sets_the_run_aside() {
+async fn panic_in_a_destructor_of_the_workflow_makes_the_run_stuck() {
     let is_armed = Arc::new(AtomicBool::new(false));
     let test = engine(sleeps_with(is_armed.clone()), false).await;
     let run = begin::<u32>(&test).await;
     is_armed.store(true, Ordering::Relaxed);
     let error = test.result(&run).await.unwrap_err();
     assert!(error.is_stuck() && error.to_string().contains("dropped a grenade"), "{error}");
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn a_run_whose_destructors_panic_can_be_terminated() {
+async fn run_whose_destructors_panic_can_be_terminated() {
     let is_armed = Arc::new(AtomicBool::new(false));
     let test = engine(sleeps_with(is_armed.clone()), false).await;
     let run = begin::<u32>(&test).await;
@@ -474,27 +474,27 @@ async fn a_run_whose_destructors_panic_can_be_terminated() {
     run.terminate("enough").await.unwrap();
     test.settle().await;
     assert_eq!(run.status().await.unwrap(), Status::Cancelled);
-    assert_others_go_on(&test).await;
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn a_run_whose_destructors_panic_survives_the_second_copies_of_a_test() {
-    // Each quiet point drops a second copy of the run, and its destructors with it.
+async fn run_whose_destructors_panic_survives_paranoid_replays() {
+    // Each idle point drops a second copy of the run, which runs its destructors.
     let is_armed = armed();
     let test = engine(sleeps_with(is_armed.clone()), true).await;
     let run = begin::<u32>(&test).await;
     is_armed.store(false, Ordering::Relaxed);
     let ended = test.result(&run).await;
-    let is_told = match &ended {
+    let is_reported = match &ended {
         Ok(value) => *value == 1,
         Err(error) => error.is_stuck() && error.to_string().contains("dropped a grenade"),
     };
-    assert!(is_told, "{ended:?}");
-    assert_others_go_on(&test).await;
+    assert!(is_reported, "{ended:?}");
+    assert_others_continue(&test).await;
 }
 
 #[tokio::test]
-async fn an_engine_ends_though_the_destructors_of_a_run_panic() {
+async fn engine_shuts_down_even_if_destructors_of_a_run_panic() {
     let is_armed = Arc::new(AtomicBool::new(false));
     let (sleeps, armed_later) = (sleeps_with(is_armed.clone()), is_armed.clone());
     let engine = Engine::open("memory:").workflow("w", sleeps).grace("1 second").start().await.unwrap();
@@ -511,20 +511,20 @@ async fn an_engine_ends_though_the_destructors_of_a_run_panic() {
 const STORE: &str = "OUTLIVE_TEST_STORE";
 const OTHERS: u32 = 6;
 
-/// What the poison does, and where it is in the order of runs.
+/// What the poison run does, and when it is started.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
 enum Poison {
-    /// Started before the others; aborts while they are at work.
+    /// Started before the others; aborts while they run.
     First,
-    /// Started after the others; aborts while they are at work.
+    /// Started after the others; aborts while they run.
     Last,
-    /// Started before the others; aborts as soon as it is brought back.
+    /// Started before the others; aborts as soon as it is resumed.
     Sudden,
 }
 
-struct Mended(bool);
+struct Fixed(bool);
 
-/// A file that is there once all runs are started.
+/// A file that exists once all runs are started.
 fn started(store: &Path) -> PathBuf {
     store.with_extension("started")
 }
@@ -538,7 +538,7 @@ async fn poison(ctx: Ctx, (how, store): (Poison, PathBuf)) -> Result<u32> {
         if how != Poison::Sudden {
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
-        if !ctx.get::<Mended>().0 {
+        if !ctx.get::<Fixed>().0 {
             std::process::abort();
         }
         ok(1).await
@@ -554,16 +554,16 @@ async fn slow(ctx: Ctx, n: u32) -> Result<u32> {
     Ok(ctx.step("slow", body).await?)
 }
 
-fn open(store: &Path, mended: Mended) -> outlive::Builder {
-    Engine::open(store).workflow("poison", poison).workflow("slow", slow).provide(mended)
+fn open(store: &Path, fixed: Fixed) -> outlive::Builder {
+    Engine::open(store).workflow("poison", poison).workflow("slow", slow).provide(fixed)
 }
 
-/// Not a test by itself: the process that is aborted, when [`abort_again_and_again`] starts it.
+/// Not a test by itself: the process that aborts, when [`abort_repeatedly`] starts it.
 #[tokio::test]
 async fn child() {
-    let Ok(told) = std::env::var(STORE) else { return };
-    let (how, store): (Poison, PathBuf) = serde_json::from_str(&told).unwrap();
-    let engine = open(&store, Mended(false)).start().await.unwrap();
+    let Ok(plan) = std::env::var(STORE) else { return };
+    let (how, store): (Poison, PathBuf) = serde_json::from_str(&plan).unwrap();
+    let engine = open(&store, Fixed(false)).start().await.unwrap();
     let start_poison = || engine.start(poison, &(how, store.clone())).id("poison");
     if how != Poison::Last {
         start_poison().await.unwrap();
@@ -575,7 +575,7 @@ async fn child() {
     let poison = start_poison().await.unwrap();
     std::fs::write(started(&store), "").unwrap();
     for run in others {
-        // How they ended is for the parent to see.
+        // The parent checks how they ended.
         let _ = run.result().await;
     }
     let _ = poison.result().await;
@@ -583,7 +583,7 @@ async fn child() {
 }
 
 /// Starts the child until it ends by itself.
-fn abort_again_and_again(store: &Path, how: Poison) {
+fn abort_repeatedly(store: &Path, how: Poison) {
     for _ in 1..=20 {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["panics::child", "--exact", "--nocapture"]);
@@ -592,18 +592,18 @@ fn abort_again_and_again(store: &Path, how: Poison) {
             return;
         }
     }
-    panic!("the process is still taken down after 20 starts");
+    panic!("the process still crashes after 20 starts");
 }
 
 async fn assert_poison_alone_is_stuck(how: Poison) {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("runs.db");
-    abort_again_and_again(&store, how);
+    abort_repeatedly(&store, how);
     let client = Client::open(&store).unwrap();
     for n in 0..OTHERS {
         let run: Run<u32> = client.get_run(&format!("slow-{n}")).await.unwrap();
         let info = run.info().await.unwrap();
-        assert_eq!(info.status, Status::Completed, "the poison is another run: {info:?}");
+        assert_eq!(info.status, Status::Completed, "only the poison run is stuck: {info:?}");
     }
     let run: Run<u32> = client.get_run("poison").await.unwrap();
     let note = note(&run).await;
@@ -611,28 +611,28 @@ async fn assert_poison_alone_is_stuck(how: Poison) {
 }
 
 #[tokio::test]
-async fn a_run_that_aborts_the_process_is_set_aside_and_runs_started_after_it_finish() {
+async fn run_that_aborts_the_process_is_stuck_and_runs_started_after_it_finish() {
     assert_poison_alone_is_stuck(Poison::First).await;
 }
 
 #[tokio::test]
-async fn a_run_that_aborts_the_process_is_set_aside_and_runs_started_before_it_finish() {
+async fn run_that_aborts_the_process_is_stuck_and_runs_started_before_it_finish() {
     assert_poison_alone_is_stuck(Poison::Last).await;
 }
 
 #[tokio::test]
-async fn a_run_that_aborts_the_process_as_soon_as_it_is_brought_back_takes_no_other_with_it() {
+async fn run_that_aborts_the_process_on_resume_affects_no_other_run() {
     assert_poison_alone_is_stuck(Poison::Sudden).await;
 }
 
 #[tokio::test]
-async fn a_run_set_aside_for_aborts_waits_for_a_retry_and_then_goes_on() {
+async fn run_stuck_for_aborts_waits_for_a_retry_and_then_finishes() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("runs.db");
-    abort_again_and_again(&store, Poison::Last);
-    let engine = open(&store, Mended(true)).start().await.unwrap();
+    abort_repeatedly(&store, Poison::Last);
+    let engine = open(&store, Fixed(true)).start().await.unwrap();
     let run: Run<u32> = engine.get_run("poison").await.unwrap();
-    assert_eq!(run.status().await.unwrap(), Status::Stuck, "a restart alone is no reason to try again");
+    assert_eq!(run.status().await.unwrap(), Status::Stuck, "a restart alone does not retry it");
     run.retry().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     assert_eq!(run.completed_steps().await.unwrap(), ["before", "abort"]);
@@ -640,8 +640,8 @@ async fn a_run_set_aside_for_aborts_waits_for_a_retry_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn a_crash_of_the_process_is_not_held_against_a_run_that_gets_on() {
-    // Each life of the process brings one more step: a run that is slow is no poison.
+async fn crashes_are_not_blamed_on_a_run_that_makes_progress() {
+    // Each life of the process completes one more step: a slow run is not a poison run.
     let lives = Arc::new(AtomicU32::new(0));
     let counted = lives.clone();
     let mut test = engine(
@@ -667,9 +667,9 @@ async fn a_crash_of_the_process_is_not_held_against_a_run_that_gets_on() {
     assert_eq!(test.result(&again::<u32>(&test).await).await.unwrap(), 10);
 }
 
-/// What a panic carries is user code, too: dropping it took the driver down, and the run stayed `running` for ever.
+/// A panic's payload is user code, too: dropping it crashed the driver, and the run stayed `running` forever.
 #[tokio::test]
-async fn a_panic_whose_payload_panics_when_dropped_is_caught() {
+async fn panic_whose_payload_panics_when_dropped_is_caught() {
     struct Grenade;
     impl Drop for Grenade {
         fn drop(&mut self) {
@@ -691,7 +691,7 @@ async fn a_panic_whose_payload_panics_when_dropped_is_caught() {
     let test = TestEngine::new(|engine| engine.workflow("body", in_the_body).workflow("step", in_a_step)).await;
     let body = test.start(in_the_body, &()).await.unwrap();
     let step = test.start(in_a_step, &()).await.unwrap();
-    assert_eq!(test.result(&step).await.unwrap(), 2, "it was a failed attempt");
+    assert_eq!(test.result(&step).await.unwrap(), 2, "the panic was a failed attempt");
     test.settle().await;
     assert_eq!(body.status().await.unwrap(), Status::Stuck);
 }

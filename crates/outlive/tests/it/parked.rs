@@ -1,5 +1,4 @@
-//! Runs that wait when other code is deployed: what the new code makes of them happens at once, and not when the next
-//! signal comes.
+//! Runs that wait when new code is deployed: the new code takes effect at once, not at the next signal.
 
 use outlive::Builder;
 use outlive::prelude::*;
@@ -9,14 +8,14 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// Charges, and waits for an approval that never comes.
+/// Charges, then waits for an approval that never comes.
 async fn waits(ctx: Ctx, _: ()) -> Result<String> {
     ctx.step("charge", || ok(())).await?;
     let by: String = ctx.wait("approval").await?;
     Ok(by)
 }
 
-/// What registers one version of the workflow "w".
+/// Registers one version of the workflow "w".
 fn version<F, Fut>(workflow: F) -> impl Fn(Builder) -> Builder + Send + Sync + 'static
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -25,7 +24,7 @@ where
     move |engine| engine.workflow("w", workflow.clone())
 }
 
-/// A run that waits for an approval, and then meets other code.
+/// Deploys new code while a run waits for an approval.
 async fn deployed<F, Fut>(workflow: F) -> (TestEngine, Run<String>)
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -44,9 +43,9 @@ async fn waits_still(run: &Run<String>) -> bool {
     matches!(run.status().await.unwrap(), Status::Waiting { .. })
 }
 
-/// It waited for ever: nothing replayed it before a signal came, which the new code did not ask for.
+/// It waited forever: nothing replayed it before a signal came, which the new code did not ask for.
 #[tokio::test]
-async fn a_run_whose_wait_was_removed_goes_on() {
+async fn run_whose_wait_was_removed_continues() {
     let (_test, run) = deployed(|ctx: Ctx, ()| async move {
         ctx.step("charge", || ok(())).await?;
         Ok("nobody".to_owned())
@@ -56,7 +55,7 @@ async fn a_run_whose_wait_was_removed_goes_on() {
 }
 
 #[tokio::test]
-async fn a_timeout_that_was_added_to_a_wait_counts_from_the_deploy() {
+async fn timeout_added_to_a_wait_counts_from_the_deploy() {
     let (test, run) = deployed(|ctx: Ctx, ()| async move {
         ctx.step("charge", || ok(())).await?;
         match ctx.wait("approval").timeout("1 hour").await {
@@ -72,9 +71,9 @@ async fn a_timeout_that_was_added_to_a_wait_counts_from_the_deploy() {
     assert_eq!(run.result().await.unwrap(), "in vain");
 }
 
-/// The timeout went on, and its error said that no signal came within 0ns.
+/// The timeout still fired, and its error said that no signal came within 0ns.
 #[tokio::test]
-async fn a_timeout_that_was_taken_away_from_a_wait_counts_no_more() {
+async fn timeout_removed_from_a_wait_does_not_fire() {
     let limited = |ctx: Ctx, ()| async move { Ok(ctx.wait("approval").timeout("1 hour").await?) };
     let mut test = TestEngine::new(version(limited)).await;
     let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
@@ -89,7 +88,7 @@ async fn a_timeout_that_was_taken_away_from_a_wait_counts_no_more() {
 }
 
 #[tokio::test]
-async fn a_sleep_that_was_set_beside_a_wait_ends_it() {
+async fn sleep_added_next_to_a_wait_ends_it() {
     let (test, run) = deployed(|ctx: Ctx, ()| async move {
         ctx.step("charge", || ok(())).await?;
         tokio::select! {
@@ -103,7 +102,7 @@ async fn a_sleep_that_was_set_beside_a_wait_ends_it() {
 }
 
 #[tokio::test]
-async fn a_step_that_was_inserted_before_a_wait_runs() {
+async fn step_inserted_before_a_wait_runs() {
     let (test, run) = deployed(|ctx: Ctx, ()| async move {
         ctx.step("charge", || ok(())).await?;
         ctx.step("notify", || ok(())).await?;
@@ -111,12 +110,12 @@ async fn a_step_that_was_inserted_before_a_wait_runs() {
     })
     .await;
     assert_eq!(test.executions("notify"), 1);
-    assert_eq!(test.executions("charge"), 1, "what is recorded does not run again");
+    assert_eq!(test.executions("charge"), 1, "recorded steps do not run again");
     assert!(waits_still(&run).await);
 }
 
 #[tokio::test]
-async fn a_wait_for_another_signal_that_has_come_already_gets_it() {
+async fn wait_for_a_signal_that_has_already_arrived_gets_it() {
     let mut test = TestEngine::new(version(waits)).await;
     let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
     run.signal("approved", "ada").await.unwrap();
@@ -131,7 +130,7 @@ async fn a_wait_for_another_signal_that_has_come_already_gets_it() {
 }
 
 #[tokio::test]
-async fn code_that_cannot_go_on_from_there_is_noticed_at_the_deploy() {
+async fn incompatible_code_is_noticed_at_the_deploy() {
     let (_test, run) = deployed(|ctx: Ctx, ()| async move {
         let amount: u32 = ctx.step("charge", || ok(42)).await?;
         Ok(format!("{amount}"))
@@ -141,7 +140,7 @@ async fn code_that_cannot_go_on_from_there_is_noticed_at_the_deploy() {
 }
 
 #[tokio::test]
-async fn a_run_that_the_new_code_leaves_where_it_is_is_not_touched() {
+async fn run_that_the_new_code_leaves_in_place_is_not_touched() {
     let mut test = TestEngine::new(version(waits)).await;
     let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
     test.settle().await;
@@ -154,7 +153,7 @@ async fn a_run_that_the_new_code_leaves_where_it_is_is_not_touched() {
     }))
     .await;
     test.settle().await;
-    assert_eq!(test.resident(), 0, "it is not brought into memory");
+    assert_eq!(test.resident(), 0, "the run is not loaded");
     let run: Run<String> = test.get_run("r").await.unwrap();
     assert_eq!(run.journal().await.unwrap().len(), entries);
     run.signal("approval", "ada").await.unwrap();
@@ -162,7 +161,7 @@ async fn a_run_that_the_new_code_leaves_where_it_is_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_run_paused_by_hand_stays_so() {
+async fn manually_paused_run_stays_paused() {
     let mut test = TestEngine::new(version(waits)).await;
     let run = test.start(Workflow::<(), String>::new("w"), &()).id("r").await.unwrap();
     run.pause().await.unwrap();
@@ -174,7 +173,7 @@ async fn a_run_paused_by_hand_stays_so() {
 }
 
 #[tokio::test]
-async fn more_parked_runs_than_are_looked_at_at_once_go_on() {
+async fn parked_runs_beyond_one_page_continue_too() {
     let mut test = TestEngine::new(version(waits)).await;
     for i in 0..200 {
         test.start(Workflow::<(), String>::new("w"), &()).id(&format!("r{i}")).await.unwrap();
@@ -187,9 +186,9 @@ async fn more_parked_runs_than_are_looked_at_at_once_go_on() {
     }
 }
 
-/// The damaged one was read again and again, and those before it were never looked at.
+/// The damaged run was read over and over, and those before it were never checked.
 #[tokio::test]
-async fn a_damaged_run_does_not_keep_others_from_being_looked_at() {
+async fn damaged_run_does_not_keep_others_from_being_checked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.db");
     let engine = Engine::open(&path).workflow("w", waits).version("1").start().await.unwrap();
@@ -218,9 +217,10 @@ async fn a_damaged_run_does_not_keep_others_from_being_looked_at() {
     engine.shutdown().await.unwrap();
 }
 
-/// Those that had no place yet were forgotten with the process, and parked for good: the next one had nothing to look at.
+/// Runs that had no place in memory yet were forgotten with the process and parked for good: the next process had
+/// nothing to check.
 #[tokio::test]
-async fn what_is_to_go_on_and_has_no_place_yet_is_looked_at_again_after_a_crash() {
+async fn run_still_waiting_for_a_place_is_checked_again_after_a_crash() {
     let mut test = TestEngine::new(version(waits)).await;
     for i in 0..4 {
         test.start(Workflow::<(), String>::new("w"), &()).id(&format!("r{i}")).await.unwrap();
@@ -235,5 +235,5 @@ async fn what_is_to_go_on_and_has_no_place_yet_is_looked_at_again_after_a_crash(
     test.crash().await;
     test.settle().await;
     let mark = outlive_core::id::Name::new("mark", "outlive:code").unwrap();
-    assert_eq!(test.store().mark(Some(&mark)).await.unwrap(), None, "not all of them have been taken up");
+    assert_eq!(test.store().mark(Some(&mark)).await.unwrap(), None, "not all runs have been resumed");
 }

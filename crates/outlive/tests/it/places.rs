@@ -1,4 +1,4 @@
-//! Few places in memory: runs that wait for runs get on, what is to end ends, and all places being taken is logged.
+//! Few places in memory: runs that wait for runs make progress, cancelled runs end, and a full memory is logged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use outlive::{Builder, CancelOutcome};
 use outlive_testkit::TestEngine;
 use tokio::sync::Semaphore;
 
-/// How deep runs wait for runs.
+/// Waits for another run, to this depth.
 async fn nested(ctx: Ctx, depth: u32) -> Result<u32> {
     let below = ctx.step("wait for another run", || async {
         if depth == 0 {
@@ -35,7 +35,7 @@ async fn parked(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.wait("never").await?)
 }
 
-/// Steps that await other runs took all places, and the runs that they awaited never got one.
+/// Steps that await other runs took all places, and the runs they awaited never got one.
 #[tokio::test]
 async fn runs_whose_steps_await_other_runs_finish_in_two_places() {
     let client: Arc<std::sync::OnceLock<Client>> = Arc::default();
@@ -52,7 +52,7 @@ async fn runs_whose_steps_await_other_runs_finish_in_two_places() {
             assert_eq!(test.result(run).await.unwrap(), depth + 1);
         }
         test.settle().await;
-        assert!(test.resident() <= 2, "{} stay", test.resident());
+        assert!(test.resident() <= 2, "{} runs stay in memory", test.resident());
     }
 }
 
@@ -64,9 +64,9 @@ fn gated(gate: &Arc<Semaphore>) -> impl Fn(Builder) -> Builder + Send + Sync + '
     }
 }
 
-/// A cancel was taken, and lay there until a place became free.
+/// A cancel was accepted, but not handled until a place became free.
 #[tokio::test]
-async fn what_is_cancelled_ends_when_all_places_are_taken() {
+async fn cancelled_run_ends_while_all_places_are_taken() {
     let gate = Arc::new(Semaphore::new(0));
     let test = TestEngine::new(gated(&gate)).paranoid(false).patience(Duration::ZERO).await;
     let waiting = test.start(parked, &()).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_is_cancelled_ends_when_all_places_are_taken() {
     }
     test.settle().await;
     assert_eq!(test.resident(), 2, "the others wait for a place");
-    // At work, not begun, and parked.
+    // Running, not started, and parked.
     for run in [&runs[0], &runs[30]] {
         assert_eq!(run.cancel("enough").await.unwrap(), CancelOutcome::Taken);
         test.settle().await;
@@ -94,7 +94,7 @@ async fn what_is_cancelled_ends_when_all_places_are_taken() {
 }
 
 #[tokio::test]
-async fn what_is_cancelled_from_outside_ends_when_all_places_are_taken() {
+async fn run_cancelled_from_outside_ends_while_all_places_are_taken() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let gate = Arc::new(Semaphore::new(0));
@@ -106,7 +106,7 @@ async fn what_is_cancelled_from_outside_ends_when_all_places_are_taken() {
     let outside = Client::open(&path).unwrap();
     for run in [&runs[0], &runs[150]] {
         outside.get_run::<()>(run.id()).await.unwrap().cancel("enough").await.unwrap();
-        let ended = tokio::time::timeout(Duration::from_secs(20), run.result()).await.expect("nothing happens");
+        let ended = tokio::time::timeout(Duration::from_secs(20), run.result()).await.expect("the cancel takes effect");
         assert!(ended.unwrap_err().is_cancelled());
     }
     assert!(engine.resident() < 200, "most of the others still wait");
@@ -142,7 +142,7 @@ impl tracing::Subscriber for Warnings {
 }
 
 #[tokio::test]
-async fn that_all_places_are_taken_for_long_is_logged_once_a_minute() {
+async fn full_memory_is_logged_once_a_minute() {
     let count = Arc::new(AtomicUsize::new(0));
     let _logged = tracing::subscriber::set_default(Warnings(count.clone()));
     let gate = Arc::new(Semaphore::new(0));
@@ -152,7 +152,7 @@ async fn that_all_places_are_taken_for_long_is_logged_once_a_minute() {
     }
     test.advance("9 seconds").await;
     assert_eq!(count.load(Ordering::Relaxed), 0);
-    assert!((3..=12).contains(&test.resident()), "one place more each second, not {}", test.resident());
+    assert!((3..=12).contains(&test.resident()), "one more place each second, not {}", test.resident());
     test.advance("2 seconds").await;
     assert_eq!(count.load(Ordering::Relaxed), 1);
     test.advance("50 seconds").await;

@@ -1,4 +1,5 @@
-//! Workflows of every shape, each with what it needs to be crashed everywhere. The proof `crashes` runs them too.
+//! Workflows of every shape, each with the signals and checks it needs to be crashed everywhere. The proof `crashes`
+//! runs them too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +10,10 @@ use outlive::workflow::WorkflowFn;
 use outlive_testkit::crash_everywhere;
 use outlive_testkit::crashes::{CrashEverywhere, Ledger};
 
-/// A program by name, ready to be crashed in a world of some seed.
+/// A program by name, ready to be crashed in a world with a seed.
 pub(crate) type Program = (&'static str, fn(u64) -> CrashEverywhere<()>);
 
-/// All of them.
+/// All programs.
 pub(crate) const PROGRAMS: &[Program] = &[
     ("sequence", |seed| on(sequence, seed)),
     ("retry", |seed| on(retry, seed)),
@@ -48,7 +49,7 @@ where
 
 // ---- the world ----
 
-/// What outlives the process: how often each side effect was done. Its seed says how long each takes.
+/// What outlives the process: how often each side effect ran. Its seed decides how long each takes.
 #[derive(Clone)]
 struct World(Arc<Mutex<State>>);
 
@@ -67,7 +68,7 @@ impl World {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many turns of the runtime the next side effect takes (xorshift).
+    /// Returns how many turns of the runtime the next side effect takes (xorshift).
     fn turns(&self) -> u64 {
         let mut state = self.lock();
         state.chance ^= state.chance << 13;
@@ -76,7 +77,7 @@ impl World {
         (state.chance >> 11) % 4
     }
 
-    /// A side effect that takes some turns of the runtime and gives its own name.
+    /// A side effect that takes a few turns of the runtime and returns its own name.
     async fn work(&self, name: impl Into<String>) -> Result<String> {
         let name = name.into();
         *self.lock().done.entry(name.clone()).or_insert(0) += 1;
@@ -86,13 +87,13 @@ impl World {
         Ok(name)
     }
 
-    /// Fails the first `times` times that it is done, over all lives of the process.
+    /// Fails the first `times` times it runs, across all lives of the process.
     async fn flaky(&self, name: &str, times: u64) -> Result<String> {
         let got = self.work(name).await?;
         if self.lock().done[name] <= times { Err("not yet".into()) } else { Ok(got) }
     }
 
-    /// Is done, and never ends.
+    /// Runs, and never ends.
     async fn hang(&self, name: &str) -> Result<String> {
         self.work(name).await?;
         std::future::pending().await
@@ -130,7 +131,7 @@ async fn timeout(ctx: Ctx, _: ()) -> Result<String> {
     effect(&ctx, "after").await
 }
 
-/// Each attempt has its time, and all of them together have theirs.
+/// Each attempt has a timeout, and all of them together have one.
 async fn deadline(ctx: Ctx, _: ()) -> Result<String> {
     let retry = Retry::times(9).constant("5 s");
     let ended = ctx.step("hang", || world(&ctx).hang("hang")).timeout("10 s").retry(retry).timeout("40 s").await;
@@ -143,7 +144,7 @@ async fn fallback(ctx: Ctx, _: ()) -> Result<String> {
         .step("price", || world(&ctx).flaky("price", 99))
         .retry(Retry::times(1).constant("1 s"))
         .fallback(|failure| async move {
-            // It takes a while, so that a crash can come between the last attempt and its end.
+            // It takes a while, so that a crash can happen between the last attempt and its end.
             tokio::task::yield_now().await;
             Ok(format!("instead of {failure}"))
         })
@@ -163,11 +164,11 @@ fn launched_once(ledger: &Ledger) -> Result<(), String> {
     let (times, output) = (ledger.world::<World>().lock().done.get("launch").copied(), ledger.output::<String>());
     match (times, output.as_deref()) {
         (Some(1), Some("launchlanded")) | (None | Some(1), Some("lost")) => Ok(()),
-        (times, output) => Err(format!("launched {times:?} times, and gave {output:?}")),
+        (times, output) => Err(format!("launched {times:?} times, and returned {output:?}")),
     }
 }
 
-/// What is drawn is the same in every life.
+/// Random values are the same in every life.
 async fn drawn(ctx: Ctx, _: ()) -> Result<(u64, String, u64)> {
     let first = ctx.random();
     effect(&ctx, "a").await?;
@@ -177,7 +178,7 @@ async fn drawn(ctx: Ctx, _: ()) -> Result<(u64, String, u64)> {
     Ok((first, id, ctx.random()))
 }
 
-/// Ends in an error of its own.
+/// Ends with its own error.
 async fn failing(ctx: Ctx, _: ()) -> Result<String> {
     effect(&ctx, "reserve").await?;
     match ctx.step("charge", || world(&ctx).flaky("charge", 99)).await {
@@ -219,7 +220,7 @@ async fn signal_against_sleep(ctx: Ctx, _: ()) -> Result<String> {
     Ok(first + &effect(&ctx, "after").await?)
 }
 
-/// The signal and the end of the sleep come at one moment; a wait that loses gives the signal back.
+/// The signal and the end of the sleep come at the same moment; a wait that loses returns the signal.
 async fn given_back(ctx: Ctx, _: ()) -> Result<String> {
     let first = tokio::select! {
         got = ctx.wait::<String>("s") => got?,
@@ -233,7 +234,7 @@ async fn given_back(ctx: Ctx, _: ()) -> Result<String> {
 fn keeps_x(ledger: &Ledger) -> Result<(), String> {
     match ledger.output::<String>().as_deref() {
         Some("x" | "sleptx") => Ok(()),
-        other => Err(format!("it gave {other:?}")),
+        other => Err(format!("it returned {other:?}")),
     }
 }
 
@@ -250,7 +251,7 @@ async fn race(ctx: Ctx, _: ()) -> Result<String> {
 fn one_wins(ledger: &Ledger) -> Result<(), String> {
     match ledger.output::<String>().as_deref() {
         Some("afterleft" | "afterright") => Ok(()),
-        other => Err(format!("it gave {other:?}")),
+        other => Err(format!("it returned {other:?}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How far a run is: what each of its branches waits for, from any process, and statuses that say it.
+//! Progress of a run: what each of its branches waits for, seen from any process, and the statuses that show it.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ async fn pay(ctx: Ctx, _: ()) -> Result<()> {
     Ok(ctx.step("charge card", closed).retry(Retry::times(5).constant("12 seconds").jitter(Jitter::none())).await?)
 }
 
-/// It was "paused (retry until ..)", and nothing said which step, which attempt and why.
+/// The status was "paused (retry until ..)", without the step, the attempt or the reason.
 #[tokio::test]
-async fn a_retry_says_its_step_its_attempt_and_the_last_failure() {
+async fn progress_of_a_retry_names_step_attempt_and_last_failure() {
     let test = TestEngine::new(|engine| engine.workflow("pay", pay)).await;
     let run = test.start(pay, &()).await.unwrap();
     test.advance("12 seconds").await;
@@ -37,10 +37,10 @@ async fn a_retry_says_its_step_its_attempt_and_the_last_failure() {
     assert_eq!((progress.attempt(), progress.next_at(), progress.completed), (Some(3), Some(at), 1));
     assert_eq!(progress.last_failure.unwrap().message, "the bank is closed");
     let info = run.info().await.unwrap();
-    assert_eq!(info.status_text(progress.at), "retrying (charge card, attempt 3 in 12 s)", "a list says the same");
+    assert_eq!(info.status_text(progress.at), "retrying (charge card, attempt 3 in 12 s)", "a list shows the same");
 }
 
-/// One wins a race, and three others go on.
+/// One branch wins a race, then four others wait.
 async fn branches(ctx: Ctx, _: ()) -> Result<()> {
     tokio::select! {
         biased;
@@ -52,15 +52,15 @@ async fn branches(ctx: Ctx, _: ()) -> Result<()> {
     tokio::select! {
         charged = charge => charged?,
         slept = ctx.sleep("1 day") => slept?,
-        told = ctx.wait::<()>("go away").timeout("3 days") => told?,
-        told = ctx.wait::<()>("stop") => told?,
+        signalled = ctx.wait::<()>("go away").timeout("3 days") => signalled?,
+        signalled = ctx.wait::<()>("stop") => signalled?,
     }
     Ok(())
 }
 
-/// A branch that lost its race has an entry without an end, and is not waited for.
+/// A branch that lost its race has an entry without an end, and the run does not wait for it.
 #[tokio::test]
-async fn all_branches_are_listed_and_none_that_lost_its_race() {
+async fn progress_lists_all_branches_but_none_that_lost_a_race() {
     let test = TestEngine::new(|engine| engine.workflow("branches", branches)).await;
     let run = test.start(branches, &()).await.unwrap();
     test.settle().await;
@@ -91,13 +91,13 @@ async fn crowd(ctx: Ctx, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// The row names the first of them; the journal has the others.
+/// The row names the first branches; the journal has the others.
 #[tokio::test]
-async fn a_crowd_of_branches_is_listed_whole() {
+async fn progress_lists_a_large_number_of_branches_completely() {
     let test = TestEngine::new(|engine| engine.workflow("crowd", crowd)).await;
     let run = test.start(crowd, &40).await.unwrap();
     test.settle().await;
-    assert!(run.info().await.unwrap().note.unwrap().len() < 1_000, "the note has its limit");
+    assert!(run.info().await.unwrap().note.unwrap().len() < 1_000, "the note is bounded");
     assert_eq!(run.progress().await.unwrap().branches.len(), 40);
 }
 
@@ -106,7 +106,7 @@ async fn approve(ctx: Ctx, _: ()) -> Result<String> {
 }
 
 #[tokio::test]
-async fn another_process_sees_it_too() {
+async fn another_process_sees_the_progress_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
     let engine = Engine::open(&path).workflow("approve", approve).start().await.unwrap();
@@ -128,7 +128,7 @@ async fn slow(ctx: Ctx, _: ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_running_run_says_which_attempt_is_under_way() {
+async fn progress_of_a_running_run_names_the_current_attempt() {
     let engine = Engine::open("memory:").workflow("slow", slow).start().await.unwrap();
     let run = engine.start(slow, &()).await.unwrap();
     while run.journal().await.unwrap().is_empty() {
@@ -139,9 +139,9 @@ async fn a_running_run_says_which_attempt_is_under_way() {
     assert_eq!((progress.next_at(), progress.attempt()), (None, Some(1)));
 }
 
-/// Everything that rests was "paused".
+/// Every idle run was "paused".
 #[tokio::test]
-async fn only_what_somebody_paused_is_paused() {
+async fn only_a_manually_paused_run_is_paused() {
     let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
     let run = test.start(approve, &()).await.unwrap();
     test.settle().await;
@@ -166,9 +166,9 @@ async fn check(_: TaskCtx<u32, ()>) -> Result<()> {
     Ok(())
 }
 
-/// It was "running".
+/// Its status was "running".
 #[tokio::test]
-async fn a_task_with_a_wake_is_scheduled() {
+async fn task_with_a_wake_is_scheduled() {
     let test = TestEngine::new(|engine| engine.job(ORDERS.on_event(order).execute(check))).await;
     for (id, hours, status) in [("a", 2, JobStatus::Scheduled), ("b", 0, JobStatus::Idle)] {
         test.job(ORDERS).ask::<()>(id, &hours).await.unwrap();

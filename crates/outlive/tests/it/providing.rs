@@ -1,4 +1,4 @@
-//! Values that are made when the engine starts, and not in a check.
+//! Values that are created when the engine starts, and not in a check.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ async fn outside_if_any(ctx: Ctx, (): ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_value_is_made_once_when_an_engine_starts_and_not_in_a_check() {
+async fn provided_value_is_created_once_at_startup_and_not_in_a_check() {
     let made = Arc::new(AtomicU32::new(0));
     let counter = made.clone();
     let bank = move || {
@@ -44,12 +44,12 @@ async fn a_value_is_made_once_when_an_engine_starts_and_not_in_a_check() {
     let run = test.start(in_a_step, &()).id("r").await.unwrap();
     test.settle().await;
     check(&test, |engine| engine.workflow("w", in_a_step).provide_with(bank)).await.assert_fine();
-    assert_eq!(made.load(Ordering::Relaxed), 1, "a check makes nothing");
+    assert_eq!(made.load(Ordering::Relaxed), 1, "a check creates nothing");
     assert_eq!(test.result(&run).await.unwrap(), 42);
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_made_keeps_the_engine_from_starting() {
+async fn value_that_cannot_be_created_keeps_the_engine_from_starting() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shop.db");
     let broken = || async { Err::<Bank, BoxError>("the bank is closed".into()) };
@@ -59,9 +59,9 @@ async fn a_value_that_cannot_be_made_keeps_the_engine_from_starting() {
     assert!(!file.exists(), "the store is not touched");
 }
 
-/// What would be wrong: to replay without the value, and to take for the run's own what is only the lack of it.
+/// What would be wrong: replaying without the value, and blaming the run for what is only the missing value.
 #[tokio::test]
-async fn a_run_that_takes_such_a_value_outside_a_step_is_one_that_a_check_cannot_replay() {
+async fn check_cannot_replay_a_run_that_uses_the_value_outside_a_step() {
     let bank = || async { Ok::<_, BoxError>(Bank(42)) };
     let test = TestEngine::new(move |engine| engine.workflow("w", outside).provide_with(bank)).await;
     test.start(outside, &()).id("r").await.unwrap();

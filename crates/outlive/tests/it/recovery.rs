@@ -1,4 +1,4 @@
-//! What comes back after the process died: all of it soon, and what took it down is found and alone set aside.
+//! Recovery after the process died: all runs come back soon, and only the run that crashed the process becomes stuck.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,14 +14,14 @@ use tokio::sync::Semaphore;
 
 const INNOCENTS: usize = 100;
 
-/// What the steps of a life share.
+/// State that the steps of a life share.
 #[derive(Clone)]
 struct Life {
-    /// Which run takes the process down; past the last one, none does.
+    /// The run that crashes the process; none if past the last one.
     culprit: usize,
-    /// Whether it has begun to.
+    /// `true` once the culprit has begun to crash.
     is_dying: Arc<AtomicBool>,
-    /// How many steps were begun in all lives.
+    /// Number of steps begun in all lives.
     begun: Arc<AtomicUsize>,
     gate: Arc<Semaphore>,
 }
@@ -58,7 +58,7 @@ async fn status(test: &TestEngine, n: usize) -> Status {
     test.get_run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap()
 }
 
-/// All but the culprit finish when they may, without a further death.
+/// Asserts that all runs but the culprit finish once the gate opens, without another crash.
 async fn assert_finish(test: &TestEngine, life: &Life) {
     life.gate.add_permits(2 * INNOCENTS);
     for n in (0..=INNOCENTS).filter(|n| *n != life.culprit) {
@@ -67,9 +67,9 @@ async fn assert_finish(test: &TestEngine, life: &Life) {
     }
 }
 
-/// Suspects came back one at a time, and were all set aside if the process died a few times more.
+/// Suspects came back one at a time, and all became stuck if the process died a few more times.
 #[tokio::test]
-async fn the_culprit_is_found_by_halving_and_alone_is_set_aside() {
+async fn culprit_is_found_by_halving_and_is_the_only_stuck_run() {
     for culprit in [0, 37, INNOCENTS] {
         let life = Life::new(culprit);
         let mut test = engine(&life).await;
@@ -85,7 +85,7 @@ async fn the_culprit_is_found_by_halving_and_alone_is_set_aside() {
                 false => test.advance("1 second").await,
             }
         }
-        // Two before there are suspects, seven until one is alone, and four to be sure.
+        // Two before there are suspects, seven until one is left, and four to be sure.
         assert!((11..=13).contains(&deaths), "{deaths} deaths for run {culprit}");
         let note = test.get_run::<usize>(&format!("run-{culprit}")).await.unwrap().info().await.unwrap().note.unwrap();
         assert!(note.contains("crashed the process 4 times"), "{note}");
@@ -96,12 +96,12 @@ async fn the_culprit_is_found_by_halving_and_alone_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_culprit_that_takes_its_time_is_found() {
+async fn slow_culprit_is_found() {
     let life = Life::new(80);
     let mut test = engine(&life).await;
     for deaths in 0.. {
         assert!(deaths < 40, "the process still dies");
-        // It takes three seconds to do it.
+        // The culprit takes three seconds to crash the process.
         while !life.is_dying.swap(false, Ordering::Relaxed) && status(&test, 80).await != Status::Stuck {
             test.advance("1 second").await;
         }
@@ -116,7 +116,7 @@ async fn a_culprit_that_takes_its_time_is_found() {
 }
 
 #[tokio::test]
-async fn kills_from_outside_set_nobody_aside() {
+async fn kills_from_outside_make_no_run_stuck() {
     let life = Life::new(usize::MAX);
     let mut test = engine(&life).await;
     for _ in 0..10 {
@@ -134,7 +134,7 @@ async fn kills_from_outside_set_nobody_aside() {
 }
 
 #[tokio::test]
-async fn after_two_kills_half_comes_back_at_once_and_the_rest_soon() {
+async fn after_two_kills_half_comes_back_at_once_and_the_rest_soon_after() {
     let life = Life::new(usize::MAX);
     let mut test = engine(&life).await;
     for _ in 0..2 {
@@ -145,7 +145,7 @@ async fn after_two_kills_half_comes_back_at_once_and_the_rest_soon() {
     let new = test.start(long, &1_000).await.unwrap();
     test.settle().await;
     assert_eq!(new.status().await.unwrap(), Status::Running, "new work runs meanwhile");
-    // A signal does not bring one back before its turn, and is not lost.
+    // A signal does not bring a run back before its turn, and is not lost.
     for n in 0..=INNOCENTS {
         test.get_run::<usize>(&format!("run-{n}")).await.unwrap().signal("hello", &1).await.unwrap();
     }
@@ -156,7 +156,7 @@ async fn after_two_kills_half_comes_back_at_once_and_the_rest_soon() {
 }
 
 #[tokio::test]
-async fn a_group_that_makes_progress_lets_the_next_one_in_at_once() {
+async fn group_that_makes_progress_lets_the_next_one_in_at_once() {
     let life = Life::new(usize::MAX);
     let mut test = engine(&life).await;
     for _ in 0..2 {
@@ -169,7 +169,7 @@ async fn a_group_that_makes_progress_lets_the_next_one_in_at_once() {
 }
 
 #[tokio::test]
-async fn what_survives_for_a_while_is_suspected_no_more() {
+async fn run_that_survives_for_a_while_is_no_longer_suspected() {
     let life = Life::new(usize::MAX);
     let mut test = engine(&life).await;
     for _ in 0..8 {
@@ -186,7 +186,7 @@ async fn what_survives_for_a_while_is_suspected_no_more() {
 
 const STORE: &str = "OUTLIVE_TEST_RECOVERY";
 
-/// A clock that runs twenty times as fast, so that nobody has to wait for groups to survive.
+/// A clock that runs twenty times as fast, so that the test does not have to wait for groups to survive.
 struct Fast;
 
 impl Clock for Fast {
@@ -217,13 +217,13 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Takes the process down if it is the culprit; ends when it is released if not.
+/// Crashes the process if it is the culprit; otherwise ends when released.
 async fn real(ctx: Ctx, n: usize) -> Result<usize> {
     let (folder, life) = (ctx.get::<Folder>(), ctx.get::<Life>());
     let body = || async {
         life.begun.fetch_add(1, Ordering::Relaxed);
         if n == life.culprit {
-            // Not before the others are at work as well.
+            // Not before the others are running.
             until(|| folder.begun().exists()).await;
             std::process::abort();
         }
@@ -238,11 +238,11 @@ fn open(folder: &Path, life: &Life) -> Builder {
     engine.provide(Folder(folder.to_owned())).provide(life.clone())
 }
 
-/// Not a test by itself: the process that is taken down, when [`start_child`] starts it.
+/// Not a test by itself: the process that crashes, when [`start_child`] starts it.
 #[tokio::test]
 async fn child() {
-    let Ok(told) = std::env::var(STORE) else { return };
-    let (folder, culprit): (PathBuf, usize) = serde_json::from_str(&told).unwrap();
+    let Ok(plan) = std::env::var(STORE) else { return };
+    let (folder, culprit): (PathBuf, usize) = serde_json::from_str(&plan).unwrap();
     let (life, files) = (Life::new(culprit), Folder(folder.clone()));
     let builder = open(&folder, &life);
     let builder = if culprit <= INNOCENTS { builder.clock(Fast) } else { builder };
@@ -252,12 +252,12 @@ async fn child() {
         runs.push(engine.start(real, &n).id(&format!("run-{n}")).await.unwrap());
     }
     if culprit > INNOCENTS || !files.begun().exists() {
-        // It is known outside by this that all are at work.
+        // Signals to the parent that all runs are running.
         until(|| life.begun.load(Ordering::Relaxed) > INNOCENTS).await;
         std::fs::write(files.begun(), "").unwrap();
     }
     if culprit <= INNOCENTS {
-        assert!(runs[culprit].result().await.is_err(), "it is stuck in the end");
+        assert!(runs[culprit].result().await.is_err(), "the culprit ends up stuck");
         std::fs::write(files.released(), "").unwrap();
     }
     for (n, run) in runs.iter().enumerate().filter(|(n, _)| *n != culprit) {
@@ -274,15 +274,15 @@ fn start_child(folder: &Path, culprit: usize) -> Child {
 }
 
 #[tokio::test]
-async fn a_run_that_aborts_the_process_is_found_among_a_hundred_in_long_steps() {
+async fn run_that_aborts_the_process_is_found_among_a_hundred_in_long_steps() {
     for culprit in [0, 60] {
         let folder = tempfile::tempdir().unwrap();
         let is_over = |_: &u32| {
             let status = start_child(folder.path(), culprit).wait().unwrap();
-            assert!(status.success() || status.code().is_none(), "the process was not taken down, but does not go on");
+            assert!(status.success() || status.code().is_none(), "the process did not crash, but failed");
             status.success()
         };
-        (1..=40).find(is_over).expect("the process is still taken down after 40 starts");
+        (1..=40).find(is_over).expect("the process still crashes after 40 starts");
         let client = Client::open(folder.path().join("runs.db")).unwrap();
         for n in 0..=INNOCENTS {
             let status = client.get_run::<usize>(&format!("run-{n}")).await.unwrap().status().await.unwrap();
@@ -306,5 +306,5 @@ async fn runs_in_long_steps_are_back_soon_after_two_kills() {
     let back = tokio::time::timeout(Duration::from_secs(60), until(|| files.begun().exists())).await;
     std::fs::write(files.released(), "").unwrap();
     assert!(child.wait().unwrap().success());
-    back.expect("they come back one by one");
+    back.expect("all runs come back");
 }

@@ -1,4 +1,4 @@
-//! The behaviours this engine was made for: retry, timeout, sleep, replay, and what happens by hand.
+//! Core behavior: retry, timeout, sleep, replay, and manual operations.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-// ---- what the tests share ----
+// ---- shared by the tests ----
 
 /// An engine with one workflow, registered as "w", which takes nothing.
 async fn engine<F, Fut, O>(workflow: F) -> TestEngine
@@ -26,19 +26,19 @@ where
     TestEngine::new(move |engine| engine.workflow("w", workflow.clone())).await
 }
 
-/// Its run "r", as far as it gets by itself.
+/// Starts the run "r" and settles the engine.
 async fn begin<O: DeserializeOwned + Send + 'static>(test: &TestEngine) -> Run<O> {
     let run = test.start(Workflow::<(), O>::new("w"), &()).id("r").await.unwrap();
     test.settle().await;
     run
 }
 
-/// The same run after a crash.
+/// Finds the same run after a crash.
 async fn again<O: DeserializeOwned>(test: &TestEngine) -> Run<O> {
     test.get_run("r").await.unwrap()
 }
 
-/// The result of a workflow that is left alone.
+/// Returns the result of a workflow that runs undisturbed.
 async fn result_of<F, Fut, O>(workflow: F) -> Result<O, Error>
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -58,19 +58,19 @@ async fn kinds(test: &TestEngine) -> Vec<(EntryKind, String)> {
     journal(test).await.into_iter().map(|entry| (entry.kind, entry.op.to_string())).collect()
 }
 
-/// The process dies, and the next one has done what it can.
+/// Crashes the process and settles the next one.
 async fn restart(test: &mut TestEngine) {
     test.crash().await;
     test.settle().await;
 }
 
-/// The process dies, and one with other code has done what it can.
+/// Crashes the process and settles one with other code.
 async fn deploy(test: &mut TestEngine, setup: impl Fn(outlive::Builder) -> outlive::Builder + Send + Sync + 'static) {
     test.deploy(setup).await;
     test.settle().await;
 }
 
-/// Time passes while no process is there to see it.
+/// Lets time pass while no process runs.
 async fn down_for(test: &mut TestEngine, time: Duration) {
     test.clock().advance(time);
     restart(test).await;
@@ -88,13 +88,13 @@ async fn never<T>() -> Result<T> {
     std::future::pending().await
 }
 
-/// Gives 1 once the gate is open.
+/// Returns 1 once the gate is open.
 async fn pass(gate: &Notify) -> Result<u32> {
     gate.notified().await;
     Ok(1)
 }
 
-/// Fails until its n-th attempt, and gives that number.
+/// Fails until its n-th attempt, and returns that number.
 async fn from_attempt(n: u32, attempt: Attempt) -> Result<u32> {
     if attempt.number < n { fail(&format!("attempt {} failed", attempt.number)).await } else { Ok(attempt.number) }
 }
@@ -107,9 +107,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What is told of an error, so that it can be a result.
+/// What an error reports, in a form that can be a result.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
-struct Told {
+struct Report {
     code: String,
     attempts: u32,
     reason: String,
@@ -117,14 +117,14 @@ struct Told {
     causes: Vec<String>,
 }
 
-fn told(error: &Error) -> Told {
+fn report(error: &Error) -> Report {
     let (attempts, reason) = match error {
         Error::RetryExhausted { attempts, reason, .. } => (*attempts, format!("{reason:?}")),
         _ => (0, String::new()),
     };
     let failure = error.failure().unwrap();
     let (message, causes) = (failure.message.clone(), failure.causes.clone());
-    Told { code: error.code().into(), attempts, reason, message, causes }
+    Report { code: error.code().into(), attempts, reason, message, causes }
 }
 
 // ---- retry ----
@@ -147,13 +147,13 @@ async fn delays_of(retry: Retry) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn retries_are_recorded_as_due_when_the_exponential_table_says() {
+async fn exponential_retries_are_due_at_the_expected_times() {
     let retry = Retry::times(7).exponential("1 second").max_delay("30 seconds").jitter(Jitter::none());
     assert_eq!(delays_of(retry).await, [1, 2, 4, 8, 16, 30, 30]);
 }
 
 #[tokio::test]
-async fn retries_are_recorded_as_due_when_the_linear_table_says() {
+async fn linear_retries_are_due_at_the_expected_times() {
     let retry = Retry::times(6).linear("1 second", "2 seconds").max_delay("10 seconds").jitter(Jitter::none());
     assert_eq!(delays_of(retry).await, [1, 3, 5, 7, 9, 10]);
 }
@@ -171,61 +171,61 @@ async fn three_retries_are_four_executions() {
 }
 
 #[tokio::test]
-async fn a_step_out_of_attempts_tells_how_many_there_were_and_the_last_error() {
-    let told = result_of(|ctx: Ctx, (): ()| async move {
+async fn exhausted_step_reports_its_attempts_and_the_last_error() {
+    let report = result_of(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("fails", |attempt: Attempt| from_attempt(9, attempt)).retry(every_ten_seconds(2));
-        Ok(told(&step.await.unwrap_err()))
+        Ok(report(&step.await.unwrap_err()))
     });
-    let expected = Told {
+    let expected = Report {
         code: "retry_exhausted".into(),
         attempts: 3,
         reason: format!("{:?}", Reason::MaxAttempts),
         message: "attempt 3 failed".into(),
         causes: vec![],
     };
-    assert_eq!(told.await.unwrap(), expected);
+    assert_eq!(report.await.unwrap(), expected);
 }
 
-async fn budgeted(ctx: Ctx, (): ()) -> Result<Told> {
+async fn budgeted(ctx: Ctx, (): ()) -> Result<Report> {
     let retry = Retry::forever().constant("10 minutes").jitter(Jitter::none()).max_duration("35 minutes");
     let step = ctx.step("fails", |attempt: Attempt| from_attempt(99, attempt)).retry(retry);
-    Ok(told(&step.await.unwrap_err()))
+    Ok(report(&step.await.unwrap_err()))
 }
 
 #[tokio::test]
-async fn a_step_gives_up_when_the_next_retry_would_start_after_its_budget() {
+async fn step_gives_up_when_the_next_retry_would_exceed_its_budget() {
     let test = engine(budgeted).await;
     let start = test.clock().now();
     let run = begin(&test).await;
-    let told: Told = test.result(&run).await.unwrap();
-    assert_eq!((told.attempts, told.reason), (4, format!("{:?}", Reason::MaxDuration)));
+    let report: Report = test.result(&run).await.unwrap();
+    assert_eq!((report.attempts, report.reason), (4, format!("{:?}", Reason::MaxDuration)));
     assert_eq!(test.clock().now().since(start), 30 * MINUTE);
 }
 
 #[tokio::test]
-async fn the_budget_of_retries_runs_on_through_restarts() {
+async fn retry_budget_keeps_counting_through_restarts() {
     let mut test = engine(budgeted).await;
-    begin::<Told>(&test).await;
+    begin::<Report>(&test).await;
     for _ in 0..5 {
         test.advance("7 minutes").await;
         restart(&mut test).await;
     }
-    let told: Told = test.result(&again(&test).await).await.unwrap();
-    assert_eq!((told.attempts, told.reason), (4, format!("{:?}", Reason::MaxDuration)));
+    let report: Report = test.result(&again(&test).await).await.unwrap();
+    assert_eq!((report.attempts, report.reason), (4, format!("{:?}", Reason::MaxDuration)));
 }
 
 #[tokio::test]
-async fn a_retry_that_can_only_start_after_the_budget_is_not_made() {
+async fn retry_that_can_only_start_after_the_budget_is_not_made() {
     let mut test = engine(budgeted).await;
-    begin::<Told>(&test).await;
+    begin::<Report>(&test).await;
     down_for(&mut test, 2 * HOUR).await;
-    let told: Told = test.result(&again(&test).await).await.unwrap();
-    assert_eq!(told.reason, format!("{:?}", Reason::MaxDuration));
+    let report: Report = test.result(&again(&test).await).await.unwrap();
+    assert_eq!(report.reason, format!("{:?}", Reason::MaxDuration));
     assert_eq!(test.executions("fails"), 1);
 }
 
 #[tokio::test]
-async fn the_due_time_of_a_retry_survives_a_restart() {
+async fn due_time_of_a_retry_survives_a_restart() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         Ok(ctx
             .step("flaky", |attempt: Attempt| from_attempt(2, attempt))
@@ -247,7 +247,7 @@ async fn the_due_time_of_a_retry_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn attempts_are_numbered_one_two_three_for_the_body_and_in_the_journal() {
+async fn attempts_are_numbered_from_one_in_the_body_and_in_the_journal() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
     let test = engine(move |ctx: Ctx, (): ()| {
@@ -269,7 +269,7 @@ async fn attempts_are_numbered_one_two_three_for_the_body_and_in_the_journal() {
 }
 
 #[tokio::test]
-async fn attempts_are_numbered_on_through_restarts() {
+async fn attempt_numbers_continue_through_restarts() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         Ok(ctx.step("flaky", |attempt: Attempt| from_attempt(4, attempt)).retry(every_ten_seconds(3)).await?)
     })
@@ -283,46 +283,46 @@ async fn attempts_are_numbered_on_through_restarts() {
     assert_eq!(test.executions("flaky"), 4);
 }
 
-// ---- errors that are not tried again ----
+// ---- errors that are not retried ----
 
-async fn permanent_told<E, Fut>(body: impl Fn() -> Fut + Clone + Send + Sync + 'static) -> (Told, u64)
+async fn permanent_report<E, Fut>(body: impl Fn() -> Fut + Clone + Send + Sync + 'static) -> (Report, u64)
 where
     E: Into<BoxError> + 'static,
     Fut: Future<Output = Result<(), E>> + Send + 'static,
 {
     let test = engine(move |ctx: Ctx, (): ()| {
         let body = body.clone();
-        async move { Ok(told(&ctx.step("pay", body).retry(5).await.unwrap_err())) }
+        async move { Ok(report(&ctx.step("pay", body).retry(5).await.unwrap_err())) }
     })
     .await;
     let run = begin(&test).await;
     (test.result(&run).await.unwrap(), test.executions("pay"))
 }
 
-fn step_error(message: &str, causes: &[&str]) -> Told {
+fn step_error(message: &str, causes: &[&str]) -> Report {
     let causes = causes.iter().map(ToString::to_string).collect();
-    Told { code: "step".into(), attempts: 0, reason: String::new(), message: message.into(), causes }
+    Report { code: "step".into(), attempts: 0, reason: String::new(), message: message.into(), causes }
 }
 
 #[tokio::test]
-async fn a_permanent_error_is_told_as_it_is_and_not_tried_again() {
-    let told = permanent_told(|| async { Err::<(), BoxError>(Permanent("no card").into()) }).await;
-    assert_eq!(told, (step_error("no card", &[]), 1));
+async fn permanent_error_is_reported_unchanged_and_not_retried() {
+    let report = permanent_report(|| async { Err::<(), BoxError>(Permanent("no card").into()) }).await;
+    assert_eq!(report, (step_error("no card", &[]), 1));
 }
 
 #[tokio::test]
-async fn a_permanent_error_is_known_through_anyhow_and_its_context() {
-    let told = permanent_told(|| async {
+async fn permanent_error_is_recognized_through_anyhow_context() {
+    let report = permanent_report(|| async {
         Err::<(), anyhow::Error>(anyhow::Error::new(Permanent("no card")).context("charging").context("order 7"))
     })
     .await;
-    assert_eq!(told, (step_error("order 7", &["charging", "no card"]), 1));
+    assert_eq!(report, (step_error("order 7", &["charging", "no card"]), 1));
 }
 
 #[tokio::test]
-async fn a_permanent_error_is_known_as_a_bare_anyhow_error() {
-    let told = permanent_told(|| async { Err::<(), anyhow::Error>(Permanent("no card").into()) }).await;
-    assert_eq!(told, (step_error("no card", &[]), 1));
+async fn permanent_error_is_recognized_as_a_bare_anyhow_error() {
+    let report = permanent_report(|| async { Err::<(), anyhow::Error>(Permanent("no card").into()) }).await;
+    assert_eq!(report, (step_error("no card", &[]), 1));
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -334,11 +334,11 @@ enum Shop {
 }
 
 #[tokio::test]
-async fn a_permanent_error_is_known_as_the_source_of_a_thiserror_enum() {
-    let told = permanent_told(|| async { Err::<(), Shop>(Permanent("no card").into()) }).await;
-    assert_eq!(told, (step_error("the bank said no", &["no card"]), 1));
-    let told = permanent_told(|| async { Err::<(), Shop>(Shop::Plain(Permanent("no card"))) }).await;
-    assert_eq!(told, (step_error("no card", &[]), 1));
+async fn permanent_error_is_recognized_as_the_source_of_a_thiserror_enum() {
+    let report = permanent_report(|| async { Err::<(), Shop>(Permanent("no card").into()) }).await;
+    assert_eq!(report, (step_error("the bank said no", &["no card"]), 1));
+    let report = permanent_report(|| async { Err::<(), Shop>(Shop::Plain(Permanent("no card"))) }).await;
+    assert_eq!(report, (step_error("no card", &[]), 1));
 }
 
 #[derive(Debug, thiserror::Error, Serialize, Deserialize, PartialEq, Clone)]
@@ -350,22 +350,22 @@ enum Bank {
 }
 
 #[tokio::test]
-async fn retry_if_tells_by_the_live_error_whether_to_try_again() {
+async fn retry_if_decides_by_the_live_error() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         let body = |attempt: Attempt| async move {
             if attempt.number < 3 { Err::<(), _>(Bank::Busy) } else { Err(Bank::Declined { code: 7 }) }
         };
         let step = ctx.step("pay", body).retry(every_ten_seconds(9)).retry_if(|error| *error == Bank::Busy);
-        Ok(told(&step.await.unwrap_err()))
+        Ok(report(&step.await.unwrap_err()))
     })
     .await;
     let run = begin(&test).await;
-    assert_eq!(test.result::<Told>(&run).await.unwrap(), step_error("declined with code 7", &[]));
+    assert_eq!(test.result::<Report>(&run).await.unwrap(), step_error("declined with code 7", &[]));
     assert_eq!(test.executions("pay"), 3);
 }
 
 #[tokio::test]
-async fn the_error_itself_is_given_back_after_a_restart() {
+async fn error_details_are_restored_after_a_restart() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("pay", || async { Err::<(), _>(Bank::Declined { code: 7 }) }).retry(every_ten_seconds(1));
         let error = step.details().await.unwrap_err();
@@ -381,8 +381,8 @@ async fn the_error_itself_is_given_back_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_caught_failure_leads_to_the_same_branch_in_every_replay() {
-    // What failed was not recorded: the replay charged a card that had been declined.
+async fn caught_failure_leads_to_the_same_branch_in_every_replay() {
+    // Failures were not recorded: the replay charged a card that had been declined.
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let branch = match ctx.step("charge", || ok(7)).await {
             Ok(_) => "ship",
@@ -402,19 +402,19 @@ async fn a_caught_failure_leads_to_the_same_branch_in_every_replay() {
 }
 
 #[tokio::test]
-async fn an_exhausted_step_does_not_run_again_in_a_replay_and_tells_the_same() {
+async fn exhausted_step_does_not_rerun_in_a_replay_and_reports_the_same() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("fails", |attempt: Attempt| from_attempt(9, attempt)).retry(every_ten_seconds(1));
-        let told = told(&step.await.unwrap_err());
+        let report = report(&step.await.unwrap_err());
         ctx.sleep("1 hour").await?;
-        Ok(told)
+        Ok(report)
     })
     .await;
-    begin::<Told>(&test).await;
+    begin::<Report>(&test).await;
     test.advance("10 seconds").await;
     restart(&mut test).await;
-    let told: Told = test.result(&again(&test).await).await.unwrap();
-    assert_eq!((told.attempts, told.message.as_str()), (2, "attempt 2 failed"));
+    let report: Report = test.result(&again(&test).await).await.unwrap();
+    assert_eq!((report.attempts, report.message.as_str()), (2, "attempt 2 failed"));
     assert_eq!(test.executions("fails"), 2);
 }
 
@@ -426,8 +426,8 @@ async fn hang_until(n: u32, attempt: Attempt) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_timeout_before_retry_counts_from_the_start_of_each_attempt() {
-    // It counted from the first attempt: after a delay longer than itself no attempt could succeed.
+async fn timeout_before_retry_counts_from_the_start_of_each_attempt() {
+    // It counted from the first attempt: after a delay longer than the timeout, no attempt could succeed.
     let test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("slow", |attempt: Attempt| hang_until(2, attempt));
         Ok(step.timeout("5 seconds").retry(every_ten_seconds(1)).await?)
@@ -440,7 +440,7 @@ async fn a_timeout_before_retry_counts_from_the_start_of_each_attempt() {
 }
 
 #[tokio::test]
-async fn attempts_that_all_take_too_long_are_exhausted_by_timeouts() {
+async fn attempts_that_all_time_out_exhaust_the_retries() {
     let cause = result_of(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("slow", never::<()>).timeout("5 seconds").retry(every_ten_seconds(2));
         let error = step.await.unwrap_err();
@@ -453,7 +453,7 @@ async fn attempts_that_all_take_too_long_are_exhausted_by_timeouts() {
 }
 
 #[tokio::test]
-async fn a_timeout_after_retry_limits_all_attempts_together() {
+async fn timeout_after_retry_limits_all_attempts_together() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("fails", || fail::<()>("no")).retry(every_ten_seconds(99)).timeout("25 seconds");
         let error = step.await.unwrap_err();
@@ -470,7 +470,7 @@ async fn a_timeout_after_retry_limits_all_attempts_together() {
 }
 
 #[tokio::test]
-async fn a_timeout_after_retry_ends_an_attempt_in_the_middle() {
+async fn timeout_after_retry_ends_an_attempt_in_the_middle() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         let step =
             ctx.step("slow", never::<()>).timeout("10 seconds").retry(every_ten_seconds(9)).timeout("25 seconds");
@@ -484,7 +484,7 @@ async fn a_timeout_after_retry_ends_an_attempt_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_body_is_dropped_when_its_time_is_up() {
+async fn body_is_dropped_at_its_timeout() {
     struct Noted(Arc<AtomicBool>);
     impl Drop for Noted {
         fn drop(&mut self) {
@@ -515,7 +515,7 @@ async fn a_body_is_dropped_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passed_while_the_process_was_down_fails_at_once_without_the_body() {
+async fn deadline_that_passed_while_down_fails_without_running_the_body() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         Ok(ctx.step("slow", never::<()>).timeout("1 hour").await.unwrap_err().code().to_owned())
     })
@@ -529,7 +529,7 @@ async fn a_deadline_that_passed_while_the_process_was_down_fails_at_once_without
 }
 
 #[tokio::test]
-async fn a_deadline_of_all_attempts_that_passed_while_down_fails_at_once_without_the_body() {
+async fn total_deadline_that_passed_while_down_fails_without_running_the_body() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("fails", || fail::<()>("no")).retry(every_ten_seconds(9)).timeout("1 hour");
         Ok(step.await.unwrap_err().code().to_owned())
@@ -544,7 +544,7 @@ async fn a_deadline_of_all_attempts_that_passed_while_down_fails_at_once_without
 }
 
 #[tokio::test]
-async fn a_deadline_of_one_attempt_that_passed_while_down_leads_to_the_next_attempt() {
+async fn attempt_deadline_that_passed_while_down_leads_to_the_next_attempt() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("slow", |attempt: Attempt| hang_until(2, attempt));
         Ok(step.timeout("1 hour").retry(every_ten_seconds(1)).await?)
@@ -558,7 +558,7 @@ async fn a_deadline_of_one_attempt_that_passed_while_down_leads_to_the_next_atte
 }
 
 #[tokio::test]
-async fn the_time_of_an_attempt_runs_on_when_its_body_begins_again_after_a_restart() {
+async fn timeout_of_an_attempt_keeps_counting_through_a_restart() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         Ok(ctx.step("slow", never::<()>).timeout("1 hour").await.unwrap_err().code().to_owned())
     })
@@ -572,7 +572,7 @@ async fn the_time_of_an_attempt_runs_on_when_its_body_begins_again_after_a_resta
 }
 
 #[tokio::test]
-async fn a_body_is_told_how_long_it_may_take() {
+async fn attempt_knows_its_remaining_time() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let body = |attempt: Attempt| async move {
             let remaining = attempt.remaining.map(|time| time.as_secs());
@@ -590,7 +590,7 @@ async fn a_body_is_told_how_long_it_may_take() {
 // ---- sleep ----
 
 #[tokio::test]
-async fn the_second_sleep_pauses_again_and_the_first_does_not() {
+async fn replay_waits_for_the_second_sleep_but_not_the_first() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         ctx.sleep("1 hour").await?;
         ctx.sleep("1 hour").await?;
@@ -615,8 +615,8 @@ async fn past_then_ten(ctx: Ctx, (): ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sleep_of_ten_seconds_after_one_into_the_past_takes_ten_seconds() {
-    // The sleep that was over at once left no trace, and the next took its place: 20 seconds.
+async fn sleep_after_one_into_the_past_takes_its_own_time() {
+    // A sleep that was over at once was not recorded, and the next one took its entry: 20 seconds.
     let mut test = engine(past_then_ten).await;
     let start = test.clock().now();
     begin::<()>(&test).await;
@@ -627,7 +627,7 @@ async fn a_sleep_of_ten_seconds_after_one_into_the_past_takes_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_sleep_into_the_past_counts() {
+async fn sleep_into_the_past_is_recorded() {
     let test = engine(past_then_ten).await;
     begin::<()>(&test).await;
     let expected = [(EntryKind::SleepDone, "sleep".to_owned()), (EntryKind::SleepSet, "sleep#2".to_owned())];
@@ -635,7 +635,7 @@ async fn a_sleep_into_the_past_counts() {
 }
 
 #[tokio::test]
-async fn a_sleep_of_no_time_passes_at_once_and_counts() {
+async fn zero_sleep_ends_at_once_and_is_recorded() {
     let test = engine(|ctx: Ctx, (): ()| async move { Ok(ctx.sleep(0).await?) }).await;
     let run = begin::<()>(&test).await;
     assert_eq!(run.status().await.unwrap(), Status::Completed);
@@ -645,7 +645,7 @@ async fn a_sleep_of_no_time_passes_at_once_and_counts() {
 // ---- replay ----
 
 #[tokio::test]
-async fn a_recorded_value_is_given_again_however_often_the_run_is_replayed() {
+async fn every_replay_returns_the_recorded_value() {
     let count = Arc::new(AtomicU32::new(0));
     let counted = count.clone();
     let mut test = engine(move |ctx: Ctx, (): ()| {
@@ -666,7 +666,7 @@ async fn a_recorded_value_is_given_again_however_often_the_run_is_replayed() {
 }
 
 #[tokio::test]
-async fn a_loop_with_one_step_name_gives_a_result_for_each_turn() {
+async fn loop_with_one_step_name_records_a_result_for_each_turn() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let mut results = Vec::new();
         for turn in 0..5 {
@@ -686,7 +686,7 @@ async fn a_loop_with_one_step_name_gives_a_result_for_each_turn() {
 }
 
 #[tokio::test]
-async fn time_and_chance_are_the_same_after_a_crash() {
+async fn time_and_random_values_are_the_same_after_a_crash() {
     type Drawn = (Timestamp, Vec<u64>, Vec<String>);
     type Draws = (i64, Vec<u64>, Vec<String>);
     fn draw(ctx: &Ctx) -> Drawn {
@@ -720,7 +720,7 @@ async fn time_and_chance_are_the_same_after_a_crash() {
     assert_eq!(lives.len(), 2);
     assert_eq!(lives[0], lives[1]);
     let (now, numbers, uuids) = &lives[0];
-    assert_eq!(*now, start.after(HOUR).as_millis(), "it is the time of what the run was last told");
+    assert_eq!(*now, start.after(HOUR).as_millis(), "it is the time of the last delivery");
     assert!(numbers[0] != numbers[1] && numbers[0] != numbers[2] && uuids[0] != uuids[1], "draws differ");
 }
 
@@ -735,7 +735,7 @@ async fn two_runs_draw_different_numbers() {
 }
 
 #[tokio::test]
-async fn the_idempotency_key_is_one_for_all_attempts_and_restarts_and_another_for_other_steps() {
+async fn idempotency_key_is_stable_across_attempts_and_unique_per_step() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
     let mut test = engine(move |ctx: Ctx, (): ()| {
@@ -773,7 +773,7 @@ async fn the_idempotency_key_is_one_for_all_attempts_and_restarts_and_another_fo
 }
 
 #[tokio::test]
-async fn what_was_provided_is_there_in_the_workflow_and_in_its_steps() {
+async fn provided_values_are_available_in_the_workflow_and_its_steps() {
     struct Greeting(&'static str);
     let setup = |engine: outlive::Builder| {
         engine.provide(Greeting("hello")).workflow("w", |ctx: Ctx, (): ()| async move {
@@ -788,7 +788,7 @@ async fn what_was_provided_is_there_in_the_workflow_and_in_its_steps() {
 }
 
 #[tokio::test]
-async fn a_run_that_asks_for_what_was_not_provided_is_stuck_until_it_is() {
+async fn run_that_needs_a_missing_value_is_stuck_until_it_is_provided() {
     async fn number(ctx: Ctx, (): ()) -> Result<u32> {
         Ok(*ctx.get::<u32>())
     }
@@ -813,7 +813,7 @@ async fn with_fallback(ctx: Ctx, (): ()) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_fallback_gives_the_value_after_all_attempts_and_is_recorded() {
+async fn fallback_gives_the_value_after_all_attempts_and_is_recorded() {
     let mut test = engine(with_fallback).await;
     begin::<String>(&test).await;
     test.advance("20 seconds").await;
@@ -826,7 +826,7 @@ async fn a_fallback_gives_the_value_after_all_attempts_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_fallback_is_not_asked_when_an_attempt_succeeds() {
+async fn fallback_is_not_called_when_an_attempt_succeeds() {
     let value = result_of(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("flaky", |attempt: Attempt| from_attempt(2, attempt)).retry(every_ten_seconds(1));
         Ok(step.fallback(|_| ok(99)).await?)
@@ -835,7 +835,7 @@ async fn a_fallback_is_not_asked_when_an_attempt_succeeds() {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_fallback_runs_the_fallback_again_and_not_the_step() {
+async fn crash_in_a_fallback_repeats_the_fallback_and_not_the_step() {
     let (calls, is_up) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let (counted, up) = (calls.clone(), is_up.clone());
     let mut test = engine(move |ctx: Ctx, (): ()| {
@@ -857,18 +857,18 @@ async fn a_crash_in_the_fallback_runs_the_fallback_again_and_not_the_step() {
 }
 
 #[tokio::test]
-async fn a_fallback_that_fails_is_the_failure_of_the_step() {
-    let told = result_of(|ctx: Ctx, (): ()| async move {
+async fn failure_of_a_fallback_is_the_failure_of_the_step() {
+    let report = result_of(|ctx: Ctx, (): ()| async move {
         let step = ctx.step("price", || fail::<u32>("no price")).fallback(|_| fail("no fallback"));
-        Ok(told(&step.await.unwrap_err()))
+        Ok(report(&step.await.unwrap_err()))
     });
-    assert_eq!(told.await.unwrap(), step_error("no fallback", &[]));
+    assert_eq!(report.await.unwrap(), step_error("no fallback", &[]));
 }
 
 // ---- at most once ----
 
 #[tokio::test]
-async fn a_crash_in_a_step_that_may_run_at_most_once_interrupts_it() {
+async fn crash_interrupts_an_at_most_once_step() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let error = ctx.step("launch", never::<()>).at_most_once().retry(5).await.unwrap_err();
         ctx.sleep("1 hour").await?;
@@ -884,7 +884,7 @@ async fn a_crash_in_a_step_that_may_run_at_most_once_interrupts_it() {
 }
 
 #[tokio::test]
-async fn a_step_that_may_run_at_most_once_runs_once_without_a_crash_and_keeps_its_value() {
+async fn at_most_once_step_runs_once_and_keeps_its_value() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let value = ctx.step("launch", || ok(7)).at_most_once().await?;
         ctx.sleep("1 hour").await?;
@@ -898,7 +898,7 @@ async fn a_step_that_may_run_at_most_once_runs_once_without_a_crash_and_keeps_it
 }
 
 #[tokio::test]
-async fn the_start_of_a_step_that_may_run_at_most_once_is_durable_before_its_body_runs() {
+async fn start_of_an_at_most_once_step_is_durable_before_its_body_runs() {
     let store: Arc<dyn Store> = Arc::new(outlive_core::store::memory::MemoryStore::new());
     let seen = store.clone();
     let workflow = move |ctx: Ctx, (): ()| {
@@ -916,10 +916,10 @@ async fn the_start_of_a_step_that_may_run_at_most_once_is_durable_before_its_bod
     assert_eq!(test.result(&run).await.unwrap(), [true]);
 }
 
-// ---- side by side ----
+// ---- concurrent operations ----
 
 #[tokio::test]
-async fn the_retry_of_one_branch_leaves_the_slow_step_of_another_alone() {
+async fn retry_of_one_branch_does_not_disturb_the_slow_step_of_another() {
     // The pause of the flaky branch interrupted its sibling, which then ran again.
     let gate = Arc::new(Notify::new());
     let opened = gate.clone();
@@ -940,7 +940,7 @@ async fn the_retry_of_one_branch_leaves_the_slow_step_of_another_alone() {
 }
 
 #[tokio::test]
-async fn steps_whose_bodies_are_async_blocks_that_borrow_can_be_joined() {
+async fn steps_with_borrowing_async_blocks_can_be_joined() {
     // The compiler could not see that such a join is `Send`.
     let value = result_of(|ctx: Ctx, (): ()| async move {
         let names = ["tea".to_owned(), "cup".to_owned()];
@@ -951,14 +951,14 @@ async fn steps_whose_bodies_are_async_blocks_that_borrow_can_be_joined() {
     assert_eq!(value.await.unwrap(), (3, "cup".to_owned()));
 }
 
-/// The sentence with which a run is stuck on its first live run.
+/// Returns why a run is stuck on its first live run.
 async fn refusal<F, Fut, O>(workflow: F) -> String
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O>> + Send + 'static,
     O: Serialize + DeserializeOwned + Send + 'static,
 {
-    // Without the second copy: it is the first live run that must refuse.
+    // Not paranoid: the first live run itself must refuse.
     let test = TestEngine::new(move |engine| engine.workflow("w", workflow.clone())).paranoid(false).await;
     let run = begin::<O>(&test).await;
     assert_eq!(run.status().await.unwrap(), Status::Stuck);
@@ -979,7 +979,7 @@ async fn two_steps_of_one_name_in_a_join_are_refused() {
 }
 
 #[tokio::test]
-async fn two_steps_of_one_name_in_the_async_blocks_of_a_join_are_refused() {
+async fn two_steps_of_one_name_in_joined_async_blocks_are_refused() {
     let sentence = refusal(|ctx: Ctx, (): ()| async move {
         let ask = async |n: u32| ctx.step("ask", || ok(n)).await;
         Ok(tokio::try_join!(ask(1), ask(2))?)
@@ -1045,7 +1045,7 @@ async fn two_waits_for_one_signal_in_a_select_of_async_blocks_are_refused() {
 }
 
 #[tokio::test]
-async fn operations_of_one_name_side_by_side_work_with_keys() {
+async fn concurrent_operations_of_one_name_work_with_keys() {
     let mut test = engine(|ctx: Ctx, (): ()| async move {
         let asked = join_all((0..3).map(|n| ctx.step("ask", move || ok(n)).key(n))).await;
         let asked: Vec<u32> = asked.into_iter().collect::<Result<_, _>>()?;
@@ -1065,7 +1065,7 @@ async fn operations_of_one_name_side_by_side_work_with_keys() {
 }
 
 #[tokio::test]
-async fn operations_of_one_name_side_by_side_work_in_scopes() {
+async fn concurrent_operations_of_one_name_work_in_scopes() {
     async fn branch(ctx: Ctx, n: u32) -> Result<u32, Error> {
         let asked = ctx.step("ask", || ok(n)).await?;
         ctx.sleep("1 hour").await?;
@@ -1083,7 +1083,7 @@ async fn operations_of_one_name_side_by_side_work_in_scopes() {
 }
 
 #[tokio::test]
-async fn operations_of_one_name_one_after_the_other_need_no_key() {
+async fn sequential_operations_of_one_name_need_no_key() {
     let value = result_of(|ctx: Ctx, (): ()| async move {
         let ask = async |n: u32| ctx.step("ask", || ok(n)).await;
         Ok((ask(1).await?, ask(2).await?, ask(3).await?))
@@ -1094,7 +1094,7 @@ async fn operations_of_one_name_one_after_the_other_need_no_key() {
 // ---- the wrong place ----
 
 #[tokio::test]
-async fn a_durable_operation_made_inside_a_step_is_a_scope_error() {
+async fn durable_operation_inside_a_step_is_a_scope_error() {
     let codes = result_of(|ctx: Ctx, (): ()| async move {
         let body = || async {
             let step = ctx.step("inner", || ok(1)).await.unwrap_err();
@@ -1109,7 +1109,7 @@ async fn a_durable_operation_made_inside_a_step_is_a_scope_error() {
 }
 
 #[tokio::test]
-async fn a_durable_operation_made_outside_a_step_and_polled_inside_is_a_scope_error() {
+async fn durable_operation_created_outside_but_polled_in_a_step_is_a_scope_error() {
     let codes = result_of(|ctx: Ctx, (): ()| async move {
         let mut made = Some(ctx.step("inner", || ok(1)));
         let mut slept = Some(ctx.sleep("1 hour"));
@@ -1127,7 +1127,7 @@ async fn a_durable_operation_made_outside_a_step_and_polled_inside_is_a_scope_er
 }
 
 #[tokio::test]
-async fn a_durable_operation_in_a_spawned_task_is_a_scope_error() {
+async fn durable_operation_in_a_spawned_task_is_a_scope_error() {
     let code = result_of(|ctx: Ctx, (): ()| async move {
         let body = || async {
             let ctx = ctx.clone();
@@ -1140,10 +1140,10 @@ async fn a_durable_operation_in_a_spawned_task_is_a_scope_error() {
 }
 
 #[tokio::test]
-async fn a_scope_error_that_a_step_returns_fails_it_at_once() {
+async fn scope_error_returned_by_a_step_fails_it_at_once() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         let body = || async { ctx.step("inner", || ok(1)).await };
-        Ok(told(&ctx.step("outer", body).retry(5).await.unwrap_err()).message)
+        Ok(report(&ctx.step("outer", body).retry(5).await.unwrap_err()).message)
     })
     .await;
     let run = begin(&test).await;
@@ -1153,7 +1153,7 @@ async fn a_scope_error_that_a_step_returns_fails_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_scope_error_fails_a_step_at_once_through_anyhow_too() {
+async fn scope_error_through_anyhow_fails_a_step_at_once() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         let body = || async { Ok::<_, anyhow::Error>(ctx.step("inner", || ok(1)).await?) };
         ctx.step("outer", body).retry(5).await.unwrap_err();
@@ -1166,7 +1166,7 @@ async fn a_scope_error_fails_a_step_at_once_through_anyhow_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_of_tokio_inside_a_step_is_fine() {
+async fn tokio_timer_inside_a_step_is_fine() {
     let value = result_of(|ctx: Ctx, (): ()| async move {
         let body = || async {
             tokio::time::sleep(Duration::from_millis(3)).await;
@@ -1177,7 +1177,7 @@ async fn a_timer_of_tokio_inside_a_step_is_fine() {
     assert_eq!(value.await.unwrap(), 7);
 }
 
-// ---- values that cannot be kept ----
+// ---- values that cannot be stored ----
 
 async fn output_failure<T, Fut>(body: fn() -> Fut) -> (String, u64)
 where
@@ -1185,7 +1185,7 @@ where
     Fut: Future<Output = Result<T>> + Send + 'static,
 {
     let workflow = move |ctx: Ctx, (): ()| async move {
-        let Err(error) = ctx.step("make", body).retry(5).await else { panic!("that value cannot be kept") };
+        let Err(error) = ctx.step("make", body).retry(5).await else { panic!("that value cannot be stored") };
         assert_eq!(error.failure().unwrap().cause, Cause::Output);
         Ok::<_, BoxError>(error.to_string())
     };
@@ -1195,7 +1195,7 @@ where
 }
 
 #[tokio::test]
-async fn a_value_that_is_too_large_fails_its_step_and_names_the_type_and_the_limit() {
+async fn oversized_value_fails_its_step_and_names_the_type_and_limit() {
     let (text, executions) = output_failure(|| ok("x".repeat(1000))).await;
     assert_eq!(
         text,
@@ -1205,7 +1205,7 @@ async fn a_value_that_is_too_large_fails_its_step_and_names_the_type_and_the_lim
 }
 
 #[tokio::test]
-async fn a_value_that_does_not_serialise_fails_its_step_and_names_the_type() {
+async fn value_that_does_not_serialize_fails_its_step_and_names_the_type() {
     type Grid = std::collections::BTreeMap<(u32, u32), u32>;
     let (text, executions) = output_failure(|| ok(Grid::from([((1, 2), 3)]))).await;
     assert!(
@@ -1217,14 +1217,14 @@ async fn a_value_that_does_not_serialise_fails_its_step_and_names_the_type() {
 }
 
 #[tokio::test]
-async fn a_value_that_does_not_read_back_fails_its_step_and_names_the_type() {
+async fn value_that_does_not_read_back_fails_its_step_and_names_the_type() {
     let (text, executions) = output_failure(|| ok(f64::NAN)).await;
     assert!(text.starts_with("step \"make\" failed: the value (f64) does not read back: "), "{text}");
     assert_eq!(executions, 1);
 }
 
 #[tokio::test]
-async fn a_workflow_is_given_what_a_replay_would_read() {
+async fn step_returns_what_a_replay_would_read() {
     #[derive(Serialize, Deserialize, Clone, Copy)]
     struct Skips {
         kept: u32,
@@ -1237,7 +1237,7 @@ async fn a_workflow_is_given_what_a_replay_would_read() {
     assert_eq!(value.await.unwrap(), (1, 0));
 }
 
-// ---- by hand ----
+// ---- manual operations ----
 
 async fn first_then_second(ctx: Ctx, (): ()) -> Result<(u32, bool)> {
     let optional = ctx.step("optional", || ok(1)).await.is_ok();
@@ -1247,7 +1247,7 @@ async fn first_then_second(ctx: Ctx, (): ()) -> Result<(u32, bool)> {
 }
 
 #[tokio::test]
-async fn a_failed_run_that_is_retried_goes_on_from_the_failed_step() {
+async fn retried_run_continues_from_the_failed_step() {
     let mut test = engine(first_then_second).await;
     test.fail_next("optional", "not today");
     test.fail_next("second", "no");
@@ -1257,16 +1257,16 @@ async fn a_failed_run_that_is_retried_goes_on_from_the_failed_step() {
     assert_eq!(run.status().await.unwrap(), Status::Failed);
     restart(&mut test).await;
     let run = again::<(u32, bool)>(&test).await;
-    assert_eq!(run.status().await.unwrap(), Status::Failed, "a failed run stays so by itself");
+    assert_eq!(run.status().await.unwrap(), Status::Failed, "a failed run stays failed by itself");
     run.retry().await.unwrap();
-    assert_eq!(test.result(&run).await.unwrap(), (3, false), "what failed before the last failure stays failed");
+    assert_eq!(test.result(&run).await.unwrap(), (3, false), "earlier failures stay failed");
     assert_eq!((test.executions("optional"), test.executions("first"), test.executions("second")), (1, 1, 3));
     restart(&mut test).await;
     assert_eq!(again::<(u32, bool)>(&test).await.status().await.unwrap(), Status::Completed);
 }
 
 #[tokio::test]
-async fn a_retried_run_has_all_its_attempts_again() {
+async fn retried_run_has_all_its_attempts_again() {
     let test = engine(first_then_second).await;
     (0..3).for_each(|_| test.fail_next("second", "no"));
     let run = begin::<(u32, bool)>(&test).await;
@@ -1291,7 +1291,7 @@ async fn nap_then_work(ctx: Ctx, (): ()) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn a_paused_run_does_not_go_on_until_it_is_resumed() {
+async fn paused_run_does_not_continue_until_it_is_resumed() {
     let mut test = engine(nap_then_work).await;
     let run = begin::<u32>(&test).await;
     run.pause().await.unwrap();
@@ -1305,10 +1305,10 @@ async fn a_paused_run_does_not_go_on_until_it_is_resumed() {
     assert_eq!((run.status().await.unwrap(), test.executions("work")), (by_hand, 0));
     run.resume().await.unwrap();
     test.settle().await;
-    assert_eq!(run.status().await.unwrap(), Status::Completed, "its sleep was over long ago");
+    assert_eq!(run.status().await.unwrap(), Status::Completed, "its sleep is long over");
 }
 
-/// An engine without the second copies, as in production.
+/// An engine without paranoid replays, as in production.
 async fn production<F, Fut, O>(workflow: F) -> TestEngine
 where
     F: Fn(Ctx, ()) -> Fut + Clone + Send + Sync + 'static,
@@ -1319,7 +1319,7 @@ where
 }
 
 #[tokio::test]
-async fn a_run_with_recorded_steps_goes_on_when_it_is_resumed_after_a_restart() {
+async fn run_with_recorded_steps_can_be_resumed_after_a_restart() {
     let mut test = production(|ctx: Ctx, (): ()| async move {
         let first = ctx.step("first", || ok(1)).await?;
         let second = ctx.step("second", || ok(2)).await?;
@@ -1337,7 +1337,7 @@ async fn a_run_with_recorded_steps_goes_on_when_it_is_resumed_after_a_restart() 
 }
 
 #[tokio::test]
-async fn the_loser_of_a_race_does_not_run_again_when_its_run_is_resumed_after_a_restart() {
+async fn loser_of_a_race_does_not_run_again_when_its_run_is_resumed() {
     let mut test = production(|ctx: Ctx, (): ()| async move {
         let won = tokio::select! {
             won = ctx.step("fast", || ok(1)) => won?,
@@ -1358,7 +1358,7 @@ async fn the_loser_of_a_race_does_not_run_again_when_its_run_is_resumed_after_a_
 }
 
 #[tokio::test]
-async fn a_run_that_is_paused_and_resumed_early_sleeps_out_its_time() {
+async fn run_paused_and_resumed_early_sleeps_its_full_time() {
     let test = engine(nap_then_work).await;
     let start = test.clock().now();
     let run = begin::<u32>(&test).await;
@@ -1370,7 +1370,7 @@ async fn a_run_that_is_paused_and_resumed_early_sleeps_out_its_time() {
 }
 
 #[tokio::test]
-async fn a_step_at_work_ends_and_is_recorded_when_its_run_is_paused() {
+async fn running_step_finishes_and_is_recorded_when_its_run_is_paused() {
     let gate = Arc::new(Notify::new());
     let opened = gate.clone();
     let mut test = engine(move |ctx: Ctx, (): ()| {
@@ -1397,7 +1397,7 @@ async fn a_step_at_work_ends_and_is_recorded_when_its_run_is_paused() {
 }
 
 #[tokio::test]
-async fn a_run_can_be_paused_between_retries_and_keeps_its_due_time() {
+async fn run_can_be_paused_between_retries_and_keeps_its_due_time() {
     let test = engine(|ctx: Ctx, (): ()| async move {
         Ok(ctx.step("flaky", |attempt: Attempt| from_attempt(2, attempt)).retry(every_ten_seconds(1)).await?)
     })
@@ -1419,7 +1419,7 @@ async fn cleans_up(ctx: Ctx, (): ()) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_terminated_run_ends_at_once_without_clean_up() {
+async fn terminated_run_skips_clean_up() {
     let test = engine(cleans_up).await;
     let run = begin::<()>(&test).await;
     run.terminate("enough").await.unwrap();
@@ -1430,7 +1430,7 @@ async fn a_terminated_run_ends_at_once_without_clean_up() {
 }
 
 #[tokio::test]
-async fn a_paused_run_can_be_terminated() {
+async fn paused_run_can_be_terminated() {
     let mut test = engine(nap_then_work).await;
     let run = begin::<u32>(&test).await;
     run.pause().await.unwrap();
@@ -1443,7 +1443,7 @@ async fn a_paused_run_can_be_terminated() {
 }
 
 #[tokio::test]
-async fn a_terminated_run_stays_ended() {
+async fn terminated_run_stays_ended() {
     let mut test = engine(nap_then_work).await;
     let run = begin::<u32>(&test).await;
     run.terminate("enough").await.unwrap();

@@ -1,5 +1,5 @@
-//! Life in a service: shutdown through a shared handle, hand-over at a deploy, runtimes that end, and errors that say what
-//! there is. Real files and the real clock.
+//! Running inside a service: shutdown through a shared handle, lock handover at a deploy, dropped runtimes, and errors
+//! that name the alternatives. Real files and the real clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ async fn double(_: Ctx, n: u32) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_shared_can_be_shut_down_and_more_than_once() {
+async fn shared_engine_can_be_shut_down_more_than_once() {
     let engine = Arc::new(Engine::open("memory:").workflow("double", double).start().await.unwrap());
     let (one, other) = (engine.clone(), engine.clone());
     let (one, other) = tokio::join!(one.shutdown(), other.shutdown());
@@ -23,9 +23,9 @@ async fn an_engine_that_is_shared_can_be_shut_down_and_more_than_once() {
     assert_eq!(engine.start(double, &21).await.unwrap_err().code(), "shutdown");
 }
 
-/// It kept the lock until the last client was gone.
+/// A dropped engine kept the lock until the last client was dropped.
 #[tokio::test]
-async fn an_engine_that_is_dropped_gives_up_its_lock_though_a_client_lives() {
+async fn dropped_engine_releases_its_lock_while_a_client_lives() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let engine = Engine::open(&path).workflow("double", double).start().await.unwrap();
@@ -37,7 +37,7 @@ async fn an_engine_that_is_dropped_gives_up_its_lock_though_a_client_lives() {
 }
 
 #[tokio::test]
-async fn an_engine_waits_for_the_lock_as_long_as_it_is_told() {
+async fn engine_waits_for_the_lock_up_to_its_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let old = Engine::open(&path).start().await.unwrap();
@@ -50,9 +50,9 @@ async fn an_engine_waits_for_the_lock_as_long_as_it_is_told() {
     waiting.await.unwrap().unwrap();
 }
 
-/// Calls from another runtime waited for ever.
+/// Calls from another runtime waited forever.
 #[test]
-fn calls_after_their_runtime_was_dropped_fail() {
+fn calls_fail_after_their_runtime_was_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -64,14 +64,14 @@ fn calls_after_their_runtime_was_dropped_fail() {
     runtime().block_on(async {
         assert_eq!(engine.start(double, &21).await.unwrap_err().code(), "shutdown");
         assert_eq!(client.start_json("double", "21").await.unwrap_err().code(), "shutdown");
-        // It has ended, or there is nobody who could end it.
+        // The run has ended, or nothing is left that could end it.
         let _ = asleep.result().await;
     });
 }
 
-/// What broke: the task that writes had not run yet when its runtime was dropped, and calls waited for it for ever.
+/// What broke: the task that writes had not run yet when its runtime was dropped, and calls waited for it forever.
 #[test]
-fn calls_after_a_runtime_was_dropped_that_never_ran_fail() {
+fn calls_fail_after_a_runtime_that_never_ran_was_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
@@ -82,7 +82,7 @@ fn calls_after_a_runtime_was_dropped_that_never_ran_fail() {
 }
 
 #[tokio::test]
-async fn what_was_not_provided_is_named_beside_what_was() {
+async fn missing_value_error_lists_the_provided_types() {
     struct Mailer;
     async fn price(ctx: Ctx, _: ()) -> Result<String> {
         Ok(ctx.try_get::<String>().unwrap_err().to_string())
@@ -94,7 +94,7 @@ async fn what_was_not_provided_is_named_beside_what_was() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_is_not_registered_is_named_beside_those_that_are() {
+async fn unregistered_workflow_error_lists_the_registered_ones() {
     let mut test = TestEngine::new(|engine| engine.workflow("triple", double)).await;
     test.start_json("triple", "1").id("r").delay("1 hour").await.unwrap();
     test.deploy(|engine| engine.workflow("double", double)).await;
@@ -104,7 +104,7 @@ async fn a_workflow_that_is_not_registered_is_named_beside_those_that_are() {
 }
 
 #[tokio::test]
-async fn a_timeout_says_how_long_it_was_and_how_long_it_took() {
+async fn timeout_error_has_its_limit_and_the_elapsed_time() {
     async fn slow(ctx: Ctx, _: ()) -> Result<(u64, u64, bool)> {
         let step = ctx.step("slow", std::future::pending::<Result<()>>).timeout("5 seconds");
         let error = step.await.unwrap_err();
@@ -114,9 +114,9 @@ async fn a_timeout_says_how_long_it_was_and_how_long_it_took() {
     let mut test = TestEngine::new(|engine| engine.workflow("slow", slow)).await;
     let run = test.start(slow, &()).id("r").await.unwrap();
     test.settle().await;
-    let told = test.result(&run).await.unwrap();
-    assert_eq!(told, (5, 5, true));
+    let reported = test.result(&run).await.unwrap();
+    assert_eq!(reported, (5, 5, true));
     test.crash().await;
     let run: Run<(u64, u64, bool)> = test.get_run("r").await.unwrap();
-    assert_eq!(test.result(&run).await.unwrap(), told);
+    assert_eq!(test.result(&run).await.unwrap(), reported);
 }

@@ -1,4 +1,4 @@
-//! P3: what ordinary concurrent async code sees live, it sees again in every replay, in the same order, over random
+//! P3: ordinary concurrent async code sees the same results in the same order live and in every replay, across random
 //! completion orders and random crashes.
 
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use outlive_testkit::{Fault, Faults, TestEngine};
 use crate::support::{World, world};
 
 const SEEDS: u64 = 300;
-/// Signals that are sent to the shapes that wait for them.
+/// Number of signals sent to the shapes that wait for them.
 const SIGNALS: u64 = 4;
 
-/// A step that gives its own label, and says so if it is given another's.
+/// Runs a step that returns its own label, and asserts that it does not get another's.
 async fn step(ctx: &Ctx, name: &str, label: &str) -> Result<String> {
     let got = ctx.step(name, || world(ctx).work(label)).await?;
     assert_eq!(got, label, "a result was given to another operation");
@@ -141,7 +141,7 @@ async fn select_loop_carried(ctx: Ctx, _: ()) -> Result<()> {
 
 async fn two_carried(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
-    // Both may be delivered to while neither is polled: which of them the next select sees must not be chance.
+    // Both may get a delivery while neither is polled: which one the next select sees must not be left to chance.
     for round in 0..3 {
         let mut a = Box::pin(branch(ctx.scope("a"), round * 10));
         let mut b = Box::pin(branch(ctx.scope("b"), round * 10 + 1));
@@ -156,7 +156,7 @@ async fn two_carried(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
-/// The other `select!`, which polls a branch no more when it is done.
+/// The `select!` of futures, which stops polling a branch once it is done.
 async fn futures_select(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     for round in 0..2 {
@@ -219,7 +219,7 @@ async fn nested(ctx: Ctx, _: ()) -> Result<String> {
 
 // ---- branches that share something: one delivery makes several of them ready ----
 
-/// Two branches await one step, and who came first counts.
+/// Two branches await one step, and the order in which they continue is visible.
 async fn shared_pair(ctx: &Ctx, round: u64) -> Result<()> {
     let label = format!("shared{round}");
     let body = || world(ctx).work(label.as_str());
@@ -237,7 +237,7 @@ async fn shared_pair(ctx: &Ctx, round: u64) -> Result<()> {
     a.and(b)?;
     let came = came.into_inner().unwrap().join(" before ");
     world(ctx).note(&came);
-    // Drawn in the order in which the branches went on.
+    // Depends on the order in which the branches continued.
     step(ctx, "act", &format!("act{round} {came}")).await?;
     Ok(())
 }
@@ -300,7 +300,7 @@ async fn notified(ctx: Ctx, _: ()) -> Result<()> {
         }
         Ok::<_, BoxError>(())
     };
-    // Who is not back in time misses a call: as in the live run, so in every replay.
+    // A waiter that is not back in time misses a call, in every replay just as live.
     let waiters = async { tokio::try_join!(waiter("a"), waiter("b"), waiter("c")) };
     tokio::select! {
         biased;
@@ -336,8 +336,8 @@ async fn locked(ctx: Ctx, _: ()) -> Result<()> {
 async fn channels(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     let (sender, mut receiver) = tokio::sync::mpsc::channel::<String>(1);
-    let (news, mut one) = tokio::sync::broadcast::channel::<u64>(8);
-    let mut other = news.subscribe();
+    let (counts, mut one) = tokio::sync::broadcast::channel::<u64>(8);
+    let mut other = counts.subscribe();
     let (done, over) = tokio::sync::oneshot::channel::<()>();
     let producer = |who: &'static str, sender: tokio::sync::mpsc::Sender<String>| {
         let ctx = ctx.scope(who);
@@ -355,9 +355,9 @@ async fn channels(ctx: Ctx, _: ()) -> Result<()> {
             world(&ctx).note(format!("took {made}"));
             step(&ctx, "take", &format!("take {made}")).await?;
             count += 1;
-            news.send(count)?;
+            counts.send(count)?;
         }
-        done.send(()).map_err(|()| "nobody waits")?;
+        done.send(()).map_err(|()| "the receiver was dropped")?;
         Ok::<_, BoxError>(())
     };
     let listener = |who: &'static str, heard: u64| world(&ctx).note(format!("{who} hears of {heard}"));
@@ -400,7 +400,7 @@ async fn merged_streams(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
-/// Items of a set go on while nobody polls it: several of their bodies, or a body and a delivery, share one poll.
+/// Items of a set become ready while the set is not polled: several bodies, or a body and a delivery, share one poll.
 async fn slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     let item = |i: u64| {
@@ -426,7 +426,7 @@ async fn slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
     take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
 }
 
-/// The branches of an item: two that hear of a shared step, and one with a step of its own.
+/// The branches of an item: two that await a shared step, and one with its own step.
 async fn shares(ctx: Ctx, i: u64, shared: impl Future<Output = bool> + Clone) -> Result<String> {
     let order = &Mutex::new(String::new());
     let hears = |who: char| shared.clone().map(move |_| order.lock().unwrap().push(who));
@@ -437,7 +437,7 @@ async fn shares(ctx: Ctx, i: u64, shared: impl Future<Output = bool> + Clone) ->
     step(&ctx, "order", &format!("order{i} {order}")).await
 }
 
-/// Takes items one by one, with a step after each, so that the others are not polled meanwhile.
+/// Takes items one by one, with a step after each during which the others are not polled.
 async fn take_slowly(ctx: &Ctx, items: Vec<BoxFuture<'_, Result<String>>>) -> Result<()> {
     let mut all = stream::iter(items).buffer_unordered(3);
     while let Some(order) = all.next().await {
@@ -447,7 +447,7 @@ async fn take_slowly(ctx: &Ctx, items: Vec<BoxFuture<'_, Result<String>>>) -> Re
     Ok(())
 }
 
-/// A step that branches of one item share: a wake-up of it and one of the item's own step are taken in one poll, and
+/// A step that branches of one item share: its wake-up and that of the item's own step are handled in one poll, and
 /// were counted as two.
 async fn shared_in_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
@@ -472,8 +472,8 @@ async fn shared_between_slowly_taken(ctx: Ctx, _: ()) -> Result<()> {
     take_slowly(&ctx, vec![step(&ctx, "quick", "quick").boxed(), item(1), item(2)]).await
 }
 
-/// A step begins in a set that nobody polls when it can go on, and is then awaited elsewhere. It was waited for in the
-/// place where it had been, for ever.
+/// A step begins in a set that is not polled when the step is ready, and is then awaited elsewhere. The driver kept
+/// waiting for it in the set, forever.
 async fn taken_out(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     for round in 0..3 {
@@ -490,7 +490,7 @@ async fn taken_out(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
-/// Branches that share a step and race, with an order of their own.
+/// Branches that share a step and race in a biased order.
 async fn biased_select(ctx: Ctx, _: ()) -> Result<()> {
     world(&ctx).born();
     for round in 0..3 {
@@ -504,7 +504,7 @@ async fn biased_select(ctx: Ctx, _: ()) -> Result<()> {
     Ok(())
 }
 
-/// One seed: a run with two crashes, in random places, and what must hold of it.
+/// Checks one seed: a run with two crashes at random writes.
 async fn check<F, M, O>(workflow: F, signals: u64, seed: u64)
 where
     F: outlive::workflow::WorkflowFn<M, Input = (), Output = O> + Copy,
@@ -557,7 +557,7 @@ where
     }
 }
 
-/// Starts the run and sends its signals, in between turns of the runtime, until it is done or the process is dead.
+/// Starts the run and sends its signals, with turns of the runtime in between, until it is done or the process is dead.
 async fn drive<F, M, O>(test: &TestEngine, workflow: F, signals: u64, acked: &Arc<AtomicU64>, world: &World)
 where
     F: outlive::workflow::WorkflowFn<M, Input = (), Output = O> + Copy,
@@ -568,7 +568,7 @@ where
     let start = client.start(workflow, &()).id("r").on_conflict(OnConflict::Join);
     let acked = acked.clone();
     let chance = world.chance.clone();
-    // Whoever waits for an answer of a dead process waits for ever: this is given up with the engine.
+    // A call to a dead process never returns: this task is dropped with the engine.
     tokio::spawn(async move {
         let Ok(run) = start.await else { return };
         while acked.load(Ordering::SeqCst) < signals {
@@ -600,7 +600,7 @@ macro_rules! shapes {
 
 shapes! {
     a_join_of_distinct_names_replays_exactly: join_distinct, 0;
-    a_join_of_one_helper_with_keys_replays_exactly: join_keyed, 0;
+    a_join_of_one_function_with_keys_replays_exactly: join_keyed, 0;
     futures_unordered_with_a_step_per_result_replays_exactly: unordered, 0;
     a_select_over_ready_made_operations_replays_exactly: select_ready_made, 0;
     a_select_over_blocks_of_several_steps_replays_exactly: select_blocks, 0;
@@ -619,10 +619,10 @@ shapes! {
     branches_that_want_one_lock_replay_exactly: locked, 0;
     channels_between_branches_replay_exactly: channels, 0;
     merged_streams_replay_exactly: merged_streams, 0;
-    branches_in_items_that_are_slowly_taken_replay_exactly: slowly_taken, 0;
-    a_step_shared_in_an_item_that_is_slowly_taken_replays_exactly: shared_in_slowly_taken, 0;
-    a_step_shared_by_items_that_are_slowly_taken_replays_exactly: shared_between_slowly_taken, 0;
-    a_step_that_is_taken_out_of_a_set_replays_exactly: taken_out, 0;
+    branches_of_slowly_consumed_items_replay_exactly: slowly_taken, 0;
+    a_step_shared_within_a_slowly_consumed_item_replays_exactly: shared_in_slowly_taken, 0;
+    a_step_shared_by_slowly_consumed_items_replays_exactly: shared_between_slowly_taken, 0;
+    a_step_taken_out_of_a_set_replays_exactly: taken_out, 0;
     a_biased_select_over_a_shared_step_replays_exactly: biased_select, 0;
 }
 

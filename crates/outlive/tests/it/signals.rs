@@ -1,4 +1,4 @@
-//! Signals: none is lost, none is taken twice, and those of one name come in the order in which they were sent.
+//! Signals: none is lost, none is taken twice, and those of one name arrive in the order they were sent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,14 +28,14 @@ async fn collect(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
     Ok(got)
 }
 
-/// As `collect`, after a step and an hour.
+/// Like `collect`, after a step and an hour.
 async fn collect_later(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
     ctx.step("begin", || ok(())).await?;
     ctx.sleep("1 hour").await?;
     collect(ctx, count).await
 }
 
-/// Ready with whatever comes first.
+/// Returns whichever comes first.
 async fn signal_or_hour(ctx: Ctx, _: ()) -> Result<Option<u32>> {
     tokio::select! {
         n = ctx.wait("n") => Ok(Some(n?)),
@@ -50,7 +50,7 @@ async fn send<O>(run: &Run<O>, numbers: impl IntoIterator<Item = u32>) {
 }
 
 #[tokio::test]
-async fn a_signal_that_comes_before_the_wait_is_kept_for_it() {
+async fn signal_sent_before_the_wait_is_delivered() {
     let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
     let run = test.start(collect_later, &1).await.unwrap();
     test.settle().await;
@@ -62,7 +62,7 @@ async fn a_signal_that_comes_before_the_wait_is_kept_for_it() {
 }
 
 #[tokio::test]
-async fn a_signal_that_comes_before_the_run_has_begun_is_kept_for_it() {
+async fn signal_sent_before_the_run_starts_is_delivered() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let run = test.start(collect, &2).delay("1 hour").await.unwrap();
     send(&run, [1, 2]).await;
@@ -71,7 +71,7 @@ async fn a_signal_that_comes_before_the_run_has_begun_is_kept_for_it() {
 }
 
 #[tokio::test]
-async fn a_signal_does_not_begin_a_run_before_its_time() {
+async fn signal_does_not_start_a_delayed_run_early() {
     let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
     let run = test.start(collect_later, &1).delay("1 hour").await.unwrap();
     send(&run, [1]).await;
@@ -82,7 +82,7 @@ async fn a_signal_does_not_begin_a_run_before_its_time() {
 }
 
 #[tokio::test]
-async fn a_delayed_run_that_was_signalled_begins_in_time_after_a_crash() {
+async fn signalled_delayed_run_starts_on_time_after_a_crash() {
     let mut test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
     let run = test.start(collect_later, &1).delay("1 hour").await.unwrap();
     send(&run, [1]).await;
@@ -96,7 +96,7 @@ async fn a_delayed_run_that_was_signalled_begins_in_time_after_a_crash() {
 }
 
 #[tokio::test]
-async fn signals_of_one_name_come_in_order_and_those_of_another_do_not_mix_in() {
+async fn signals_of_each_name_arrive_in_order_and_do_not_mix() {
     async fn two_names(ctx: Ctx, _: ()) -> Result<(Vec<u32>, Vec<u32>)> {
         let mut others = Vec::new();
         for _ in 0..3 {
@@ -129,14 +129,14 @@ async fn signals_keep_their_order_across_crashes() {
 }
 
 #[tokio::test]
-async fn a_signal_is_taken_once_wherever_the_process_dies() {
+async fn signal_is_taken_once_wherever_the_process_dies() {
     for n in 1..40 {
         for fault in [Fault::CrashBefore(n), Fault::CrashAfter(n)] {
             let faults = Arc::new(Faults::new(Arc::new(outlive_core::store::memory::MemoryStore::new())));
             let mut test = TestEngine::new(|engine| engine.workflow("collect", collect)).store(faults.clone()).await;
             test.start(collect, &3).id("r").await.unwrap();
             faults.add(fault);
-            // Whoever is not answered sends again, with the key that makes it the same signal.
+            // A sender that gets no reply sends again, with the key that makes it the same signal.
             for number in 0..3_u32 {
                 let key = number.to_string();
                 loop {
@@ -168,7 +168,7 @@ async fn dead(faults: &Faults) {
     }
 }
 
-/// A race that a step wins though a signal is there: the wait has the signal, but it is second.
+/// A race that a step wins although a signal is there: the wait has the signal, but comes second.
 async fn lost_race(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
     ctx.sleep("1 hour").await?;
     for _ in 0..2 {
@@ -183,7 +183,7 @@ async fn lost_race(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
 }
 
 #[tokio::test]
-async fn a_wait_that_lost_a_race_gives_its_signal_back_to_its_place() {
+async fn wait_that_lost_a_race_returns_its_signal_to_its_position() {
     let test = TestEngine::new(|engine| engine.workflow("race", lost_race)).await;
     let run = test.start(lost_race, &4).await.unwrap();
     test.settle().await;
@@ -196,7 +196,7 @@ async fn a_wait_that_lost_a_race_gives_its_signal_back_to_its_place() {
 }
 
 #[tokio::test]
-async fn a_signal_that_was_given_back_survives_a_crash() {
+async fn returned_signal_survives_a_crash() {
     let mut test = TestEngine::new(|engine| engine.workflow("race", lost_race)).await;
     let run = test.start(lost_race, &3).id("r").await.unwrap();
     test.settle().await;
@@ -211,7 +211,7 @@ async fn a_signal_that_was_given_back_survives_a_crash() {
 }
 
 #[tokio::test]
-async fn a_wait_that_lost_to_a_sleep_takes_nothing() {
+async fn wait_that_lost_to_a_sleep_takes_nothing() {
     async fn three_rounds(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
         let mut got = Vec::new();
         while got.len() < 3 {
@@ -234,8 +234,8 @@ async fn a_wait_that_lost_to_a_sleep_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_signal_that_was_given_back_and_taken_is_not_taken_again_after_a_crash() {
-    // It came back from the wait that lost, in every replay too, where the wait that took it next has it already.
+async fn returned_signal_that_was_taken_is_not_taken_again_after_a_crash() {
+    // The losing wait returns it in every replay too, when the wait that took it next already has it.
     async fn one_by_one(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
         let mut got = lost_race(ctx.clone(), 1).await?;
         ctx.sleep("1 hour").await?;
@@ -256,8 +256,8 @@ async fn a_signal_that_was_given_back_and_taken_is_not_taken_again_after_a_crash
 }
 
 #[tokio::test]
-async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
-    // It is polled before the winner, when the winner has been told and has not been asked yet.
+async fn wait_that_lost_a_race_takes_nothing_in_a_replay() {
+    // It is polled before the winner, when the winner has its delivery but has not been polled yet.
     async fn loses(ctx: Ctx, _: ()) -> Result<u32> {
         tokio::select! {
             biased;
@@ -280,7 +280,7 @@ async fn a_wait_that_lost_a_race_takes_nothing_when_the_race_is_replayed() {
 }
 
 #[tokio::test]
-async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
+async fn signal_delivered_to_a_wait_that_is_never_polled_is_returned() {
     async fn looks_away(ctx: Ctx, _: ()) -> Result<Vec<u32>> {
         let mut wait = Box::pin(ctx.wait::<u32>("n"));
         let polled = std::future::poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await;
@@ -301,8 +301,8 @@ async fn a_signal_that_was_delivered_but_never_looked_at_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
-    // With room for one only, the run leaves memory as soon as it has paused.
+async fn signal_sent_at_any_moment_of_a_pause_is_received_at_once() {
+    // With room for only one, the run leaves memory as soon as it has paused.
     for max_resident in [1, 100] {
         let setup =
             move |engine: outlive::Builder| engine.workflow("either", signal_or_hour).max_resident(max_resident);
@@ -326,8 +326,8 @@ async fn a_signal_that_comes_at_any_moment_of_a_pause_is_received_at_once() {
 }
 
 #[tokio::test]
-async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
-    // Each of them finds the run outside memory and has it claimed, while an earlier claim is under way.
+async fn burst_of_signals_loads_a_run_once() {
+    // Each signal finds the run outside memory and claims it while an earlier claim is under way.
     async fn notes(ctx: Ctx, count: u32) -> Result<Vec<u32>> {
         let mut got = Vec::new();
         while got.len() < count as usize {
@@ -363,7 +363,7 @@ async fn a_burst_of_signals_brings_a_run_back_into_memory_once() {
 }
 
 #[tokio::test]
-async fn ten_thousand_signals_to_one_run_come_in_order() {
+async fn ten_thousand_signals_to_one_run_arrive_in_order() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).paranoid(false).await;
     let run = test.start(collect, &10_000).await.unwrap();
     let signals = (0..10_000_u32).map(|n| run.signal("n", &n));
@@ -372,7 +372,7 @@ async fn ten_thousand_signals_to_one_run_come_in_order() {
 }
 
 #[tokio::test]
-async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
+async fn ten_thousand_signals_to_one_run_on_a_file_arrive_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::Relaxed);
     let store = Arc::new(SqliteStore::open(&folder.path().join("s.db"), options).unwrap());
@@ -384,13 +384,13 @@ async fn ten_thousand_signals_to_one_run_on_a_file_come_in_order() {
 }
 
 #[tokio::test]
-async fn a_second_signal_with_the_same_dedup_key_is_not_kept() {
+async fn second_signal_with_the_same_dedup_key_is_not_kept() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let run = test.start(collect, &3).await.unwrap();
     assert!(run.signal("n", &1).dedup_key("a").await.unwrap());
     assert!(!run.signal("n", &2).dedup_key("a").await.unwrap());
     test.settle().await;
-    // The first is taken by now; its key still counts.
+    // The first has been taken by now; its key still counts.
     assert!(!run.signal("n", &3).dedup_key("a").await.unwrap());
     assert!(run.signal("n", &4).dedup_key("b").await.unwrap());
     run.signal("n", &5).await.unwrap();
@@ -398,7 +398,7 @@ async fn a_second_signal_with_the_same_dedup_key_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_signal_to_a_run_that_has_ended_says_so() {
+async fn signal_to_an_ended_run_returns_its_status() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let run = test.start(collect, &0).id("r").await.unwrap();
     test.settle().await;
@@ -407,7 +407,7 @@ async fn a_signal_to_a_run_that_has_ended_says_so() {
 }
 
 #[tokio::test]
-async fn a_signal_to_a_run_that_is_not_there_says_so() {
+async fn signal_to_a_missing_run_returns_not_found() {
     let test = TestEngine::new(|engine| engine.workflow("collect", collect)).await;
     let error = test.get_run::<()>("nobody").await.unwrap_err();
     assert!(matches!(&error, Error::NotFound { id } if id == "nobody"), "{error:?}");
@@ -419,7 +419,7 @@ async fn a_signal_to_a_run_that_is_not_there_says_so() {
 }
 
 #[tokio::test]
-async fn a_signal_that_nobody_waits_for_does_not_change_when_a_sleep_ends() {
+async fn unexpected_signal_does_not_change_when_a_sleep_ends() {
     let test = TestEngine::new(|engine| engine.workflow("later", collect_later)).await;
     let run = test.start(collect_later, &0).await.unwrap();
     for minute in 0..59 {
@@ -431,9 +431,9 @@ async fn a_signal_that_nobody_waits_for_does_not_change_when_a_sleep_ends() {
     assert_eq!(run.status().await.unwrap(), Status::Completed);
 }
 
-// ---- from another handle on the same file ----
+// ---- from another client of the same file ----
 
-/// What a step waits for.
+/// Holds a step back until a permit is added.
 struct Gate(Arc<Semaphore>);
 /// The last number that was noted.
 struct Noted(Arc<AtomicU32>);
@@ -452,7 +452,7 @@ impl Noted {
     }
 }
 
-/// Notes each number while a long step is at work.
+/// Notes each number while a long step runs.
 async fn beside_a_step(ctx: Ctx, count: u32) -> Result<u32> {
     let (long, short) = (ctx.scope("long"), ctx.scope("short"));
     let work = async {
@@ -473,7 +473,7 @@ async fn beside_a_step(ctx: Ctx, count: u32) -> Result<u32> {
 
 struct Shop {
     engine: Engine,
-    /// Another handle, as another process has one.
+    /// Another client, as another process would have one.
     client: Client,
     gate: Arc<Semaphore>,
     noted: Arc<AtomicU32>,
@@ -484,7 +484,7 @@ async fn shop() -> Shop {
     shop_with(100).await
 }
 
-/// A shop in which so many runs have room.
+/// A shop with room for this many runs.
 async fn shop_with(max_resident: usize) -> Shop {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
@@ -504,9 +504,9 @@ async fn open_shop(path: &Path, gate: &Arc<Semaphore>, noted: &Arc<AtomicU32>, m
     engine.start().await.unwrap()
 }
 
-/// The file is real, so is the time; nothing here takes more than a few milliseconds.
+/// The file and the time are real; nothing here takes more than a few milliseconds.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), what).await.expect("it takes far too long")
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("the call hangs")
 }
 
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
@@ -519,7 +519,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn another_handle_signals_a_run_that_waits() {
+async fn another_client_signals_a_waiting_run() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &2).id("r").await.unwrap();
     until(async || run.status().await.unwrap().is_idle()).await;
@@ -532,7 +532,7 @@ async fn another_handle_signals_a_run_that_waits() {
 }
 
 #[tokio::test]
-async fn another_handle_signals_a_run_with_a_long_step_at_work() {
+async fn another_client_signals_a_run_during_a_long_step() {
     let shop = shop().await;
     let run = shop.engine.start(beside_a_step, &2).id("r").await.unwrap();
     let other: Run<u32> = shop.client.get_run("r").await.unwrap();
@@ -545,7 +545,7 @@ async fn another_handle_signals_a_run_with_a_long_step_at_work() {
 }
 
 #[tokio::test]
-async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
+async fn another_client_signals_a_run_that_sleeps_outside_memory() {
     let shop = shop_with(1).await;
     let run = shop.engine.start(signal_or_hour, &()).id("r").await.unwrap();
     until(async || shop.engine.resident() == 0).await;
@@ -555,7 +555,7 @@ async fn another_handle_signals_a_run_that_sleeps_outside_memory() {
 }
 
 #[tokio::test]
-async fn another_handle_signals_a_run_that_has_not_begun() {
+async fn another_client_signals_a_run_that_has_not_started() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &1).id("r").delay("300 ms").await.unwrap();
     let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
@@ -567,7 +567,7 @@ async fn another_handle_signals_a_run_that_has_not_begun() {
 }
 
 #[tokio::test]
-async fn another_handle_starts_signals_and_cancels_while_nobody_executes() {
+async fn another_client_starts_signals_and_cancels_while_no_engine_runs() {
     const COLLECT: Workflow<u32, Vec<u32>> = Workflow::new("collect");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
@@ -584,7 +584,7 @@ async fn another_handle_starts_signals_and_cancels_while_nobody_executes() {
 }
 
 #[tokio::test]
-async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
+async fn alternating_signals_of_two_clients_arrive_in_order() {
     let shop = shop().await;
     for round in 0..20 {
         let id = format!("r{round}");
@@ -601,7 +601,7 @@ async fn signals_of_two_handles_in_turn_all_come_and_in_order() {
 }
 
 #[tokio::test]
-async fn signals_of_many_handles_at_once_all_come_once() {
+async fn concurrent_signals_of_two_clients_each_arrive_once() {
     let shop = shop().await;
     let run = shop.engine.start(collect, &300).id("r").await.unwrap();
     let other: Run<Vec<u32>> = shop.client.get_run("r").await.unwrap();
@@ -630,7 +630,7 @@ async fn in_and_out(ctx: Ctx, count: usize) -> Result<Vec<u32>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_order() {
+async fn signals_of_many_threads_to_evicted_runs_arrive_once_and_in_order() {
     const RUNS: u32 = 100;
     const EACH: u32 = 30;
     let noted = Arc::new(AtomicU32::new(0));
@@ -655,23 +655,24 @@ async fn signals_of_many_threads_to_runs_that_come_and_go_all_come_once_and_in_o
     join_all(senders).await.into_iter().for_each(|sent| sent.unwrap());
     for run in runs {
         let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
-        let got = result.unwrap_or_else(|_| panic!("it does not end: {run:?}")).unwrap();
+        let got = result.unwrap_or_else(|_| panic!("the run does not end: {run:?}")).unwrap();
         let (high, low): (Vec<u32>, Vec<u32>) = got.iter().partition(|n| **n >= 1000);
         assert!(low.into_iter().eq(0..EACH) && high.into_iter().eq(1000..1000 + EACH), "{got:?}");
     }
     assert_eq!(noted.load(Ordering::SeqCst), RUNS * 2 * EACH, "no step ran twice");
 }
 
-// ---- signals that do not read as what is waited for ----
+// ---- signals that do not read as the expected type ----
 
 async fn decides(ctx: Ctx, _: ()) -> Result<bool> {
     ctx.step("charge", || ok(())).await?;
     Ok(ctx.wait("approval").timeout("3 days").await?)
 }
 
-/// One such signal made the run stuck for good: a correct one and `retry` did not heal it, and `cancel` skipped the refund.
+/// One such signal made the run stuck for good: neither a correct one nor `retry` healed it, and `cancel` skipped the
+/// refund.
 #[tokio::test]
-async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
+async fn signal_of_another_type_is_a_dead_letter_and_the_wait_continues() {
     let mut test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
     let run = test.start(decides, &()).id("r").await.unwrap();
     run.signal("approval", "yes").await.unwrap();
@@ -689,9 +690,9 @@ async fn a_signal_of_another_type_is_a_dead_letter_and_the_wait_goes_on() {
     assert!(test.result(&run).await.unwrap());
 }
 
-/// The first wait of the name refused what the second could read.
+/// The first wait of the name refused a signal that the second could read.
 #[tokio::test]
-async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
+async fn signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
     async fn reads_both(ctx: Ctx, _: ()) -> Result<(u32, String)> {
         let (numbers, texts) = (ctx.scope("numbers"), ctx.scope("texts"));
         let both = tokio::try_join!(numbers.wait::<u32>("n"), texts.wait::<String>("n"));
@@ -714,7 +715,7 @@ async fn a_signal_goes_to_the_first_wait_of_its_name_that_can_read_it() {
 }
 
 #[tokio::test]
-async fn a_dead_signal_can_be_discarded_once() {
+async fn dead_signal_can_be_discarded_once() {
     let test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
     let run = test.start(decides, &()).await.unwrap();
     for value in ["yes", "no"] {
@@ -731,7 +732,7 @@ async fn a_dead_signal_can_be_discarded_once() {
 }
 
 #[tokio::test]
-async fn a_type_that_panics_as_it_is_read_refuses_its_signal() {
+async fn signal_whose_type_panics_when_read_is_a_dead_letter() {
     struct Bomb;
     impl<'de> serde::Deserialize<'de> for Bomb {
         fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
@@ -750,9 +751,9 @@ async fn a_type_that_panics_as_it_is_read_refuses_its_signal() {
     assert!(test.result(&run).await.unwrap());
 }
 
-/// Whoever looks for the reason of a run that does not go on finds the name that was meant.
+/// Someone debugging a run that does not continue finds the name it expects.
 #[tokio::test]
-async fn a_run_says_which_signals_it_waits_for() {
+async fn run_shows_which_signals_it_waits_for() {
     let test = TestEngine::new(|engine| engine.workflow("decides", decides)).await;
     let run = test.start(decides, &()).await.unwrap();
     run.signal("aproval", &true).await.unwrap();
@@ -761,7 +762,7 @@ async fn a_run_says_which_signals_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_signal_with_a_type_is_sent_and_waited_for() {
+async fn typed_signal_name_works_for_sending_and_waiting() {
     const VOTE: outlive::SignalName<u32> = outlive::SignalName::new("vote");
     async fn votes(ctx: Ctx, _: ()) -> Result<u32> {
         Ok(ctx.wait(VOTE).await? + ctx.wait(VOTE).timeout("1 hour").await?)

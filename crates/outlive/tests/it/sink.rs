@@ -1,4 +1,4 @@
-//! The HTTP sink against a real server that fails, hangs, breaks off and recovers.
+//! The HTTP sink against a real server that fails, hangs, disconnects and recovers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,17 +10,17 @@ use outlive::{Builder, HttpSink, LifecycleEvent};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How often is looked for what has to come, before it is taken to be lost.
+/// Number of checks for an expected event before it counts as lost.
 const LOOKS_MAX: u32 = 24_000;
 
 /// What a server does with a post.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Does {
     Answer(u16),
-    /// Takes it and never answers.
+    /// Accepts the post and never replies.
     Hang,
-    /// Takes it and breaks off.
-    BreakOff,
+    /// Accepts the post and disconnects.
+    Disconnect,
 }
 
 struct Post {
@@ -36,7 +36,7 @@ impl Post {
     }
 }
 
-/// A server that does as it is told, and then answers 200.
+/// A server that follows a plan, and then replies with 200.
 #[derive(Clone)]
 struct Server {
     url: String,
@@ -76,7 +76,7 @@ impl Server {
     async fn serve(&self, mut stream: TcpStream) {
         let Some((head, body)) = request(&mut stream).await else { return };
         if !head.starts_with("post ") {
-            // As any page does.
+            // Like any ordinary page.
             return drop(stream.write_all(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await);
         }
         let does = self.plan.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
@@ -85,25 +85,25 @@ impl Server {
         self.posts.lock().unwrap().push(Post { head, body, is_taken });
         match does {
             Does::Answer(status) => {
-                // The place that a redirection leads to; no other answer means anything by it.
+                // The target of a redirect; other replies ignore it.
                 let answer = format!(
                     "HTTP/1.1 {status} So\r\ncontent-length: 4\r\nconnection: close\r\nlocation: {}\r\n\r\nwhy?",
                     self.url
                 );
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
-            Does::BreakOff => {}
-            // Until the other side breaks off.
+            Does::Disconnect => {}
+            // Until the other side disconnects.
             Does::Hang => while matches!(stream.read(&mut [0; 64]).await, Ok(1..)) {},
         }
     }
 
-    /// The ids of all events that were taken, in order, with repetitions.
+    /// Returns the ids of all accepted events, in order, with repetitions.
     fn taken(&self) -> Vec<String> {
         self.posts.lock().unwrap().iter().filter(|post| post.is_taken).flat_map(Post::ids).collect()
     }
 
-    /// Waits until all these were taken, in their order.
+    /// Waits until all these events were accepted, in order.
     async fn has_all(&self, events: &[LifecycleEvent]) {
         let wanted: Vec<String> = events.iter().map(|event| event.id.clone()).collect();
         let mut taken_last = 0;
@@ -116,7 +116,7 @@ impl Server {
             taken_last = taken.len();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("{taken_last} of {} were taken", wanted.len());
+        panic!("{taken_last} of {} were accepted", wanted.len());
     }
 }
 
@@ -163,7 +163,7 @@ async fn run(engine: &Engine, count: u32) {
     }
 }
 
-/// The next life. What is left of the last one goes in its own time.
+/// Starts the next life, once the remains of the last one are gone.
 async fn again(path: &std::path::Path, url: &str) -> Engine {
     loop {
         match engine(path).sink(quick(url)).start().await {
@@ -179,20 +179,20 @@ async fn all(engine: &Engine) -> Vec<LifecycleEvent> {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_hangs_breaks_off_and_recovers_gets_every_event_in_order() {
+async fn endpoint_that_fails_and_recovers_gets_every_event_in_order() {
     let plan = [500, 302, 404, 200, 429].map(Does::Answer);
-    let plan = [&plan[..2], &[Does::BreakOff, Does::Hang], &plan[2..]].concat();
+    let plan = [&plan[..2], &[Does::Disconnect, Does::Hang], &plan[2..]].concat();
     let server = Server::new(&plan).await;
     let engine = engine("memory:").sink(quick(&server.url)).start().await.unwrap();
     run(&engine, 30).await;
     server.has_all(&all(&engine).await).await;
     let taken = server.taken();
-    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "what was taken is not posted again");
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "accepted events are not posted again");
     assert_eq!(server.open_max.load(Ordering::SeqCst), 1, "one post at a time");
 }
 
 #[tokio::test]
-async fn a_post_names_its_sender_and_is_the_same_when_it_is_repeated() {
+async fn post_names_its_sender_and_is_repeated_unchanged() {
     let server = Server::new(&[Does::Answer(500), Does::Answer(500)]).await;
     let sink = quick(&server.url).every("200 ms").batch(1000).env("test").service_key("shop").bearer("s3cret");
     let engine = engine("memory:").sink(sink).start().await.unwrap();
@@ -212,9 +212,9 @@ async fn a_post_names_its_sender_and_is_the_same_when_it_is_repeated() {
     }
 }
 
-/// The first life ends while a post hangs that the endpoint has seen: it may be repeated, and nothing is lost.
+/// The first life ends while a post that the endpoint has seen hangs: it may be repeated, and nothing is lost.
 #[tokio::test]
-async fn no_event_is_lost_when_the_process_dies_with_a_post_on_its_way() {
+async fn no_event_is_lost_when_the_process_dies_during_a_post() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let server = Server::new(&[Does::Answer(200), Does::Answer(200)]).await;
@@ -230,23 +230,23 @@ async fn no_event_is_lost_when_the_process_dies_with_a_post_on_its_way() {
     run(&second, 5).await;
     server.has_all(&all(&second).await).await;
     let taken = server.taken();
-    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "it went on where it was");
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "the sink resumed where it left off");
 }
 
-/// What would break: a run that waits for the sink, or events that gather in memory.
+/// What would break: a run that waits for the sink, or events that pile up in memory.
 #[tokio::test]
-async fn an_endpoint_that_never_answers_holds_up_no_run() {
+async fn endpoint_that_never_replies_holds_up_no_run() {
     let server = Server::new(&[]).await;
     *server.then.lock().unwrap() = Does::Hang;
     let engine = engine("memory:").sink(quick(&server.url).timeout("1 minute")).start().await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), run(&engine, 1000)).await.unwrap();
     assert_eq!(engine.count(Filter::runs().status(StatusKind::Completed)).await.unwrap().total(), 1000);
     let posts = server.posts.lock().unwrap();
-    assert!(posts.len() <= 1 && posts.iter().all(|post| post.ids().len() <= 7), "one batch is in memory");
+    assert!(posts.len() <= 1 && posts.iter().all(|post| post.ids().len() <= 7), "only one batch is in memory");
 }
 
 #[tokio::test]
-async fn a_shutdown_hands_over_what_there_is() {
+async fn shutdown_posts_the_remaining_events() {
     let server = Server::new(&[]).await;
     let engine = engine("memory:").sink(quick(&server.url).every("1 hour").batch(1000)).start().await.unwrap();
     run(&engine, 10).await;
@@ -256,10 +256,10 @@ async fn a_shutdown_hands_over_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_a_dead_endpoint_no_longer_than_the_grace_time() {
+async fn shutdown_waits_for_a_dead_endpoint_only_for_the_grace_time() {
     let server = Server::new(&[]).await;
     *server.then.lock().unwrap() = Does::Hang;
-    // Who waited for the endpoint would wait for a year.
+    // Waiting for the endpoint would take a year.
     let sink = quick(&server.url).timeout("365 days");
     let engine = engine("memory:").sink(sink).grace("100 ms").start().await.unwrap();
     run(&engine, 3).await;
@@ -267,7 +267,7 @@ async fn a_shutdown_waits_for_a_dead_endpoint_no_longer_than_the_grace_time() {
 }
 
 #[tokio::test]
-async fn a_new_sink_begins_with_what_happens_from_then_on_unless_it_is_to_begin_at_the_start() {
+async fn new_sink_begins_with_new_events_unless_from_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop.db");
     let (late, whole) = (Server::new(&[]).await, Server::new(&[]).await);
@@ -284,7 +284,7 @@ async fn a_new_sink_begins_with_what_happens_from_then_on_unless_it_is_to_begin_
 }
 
 #[tokio::test]
-async fn a_sink_that_cannot_work_is_refused_with_the_value_and_the_way_out() {
+async fn invalid_sink_is_refused_with_the_value_and_the_way_out() {
     for (endpoint, why) in [
         ("example.com/events", "https://host/path"),
         ("ftp://example.com", "https://host/path"),
@@ -306,14 +306,14 @@ async fn a_sink_that_cannot_work_is_refused_with_the_value_and_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_token_that_no_header_can_hold_is_refused() {
+async fn token_that_no_header_can_hold_is_refused() {
     let sink = HttpSink::new("http://127.0.0.1:9/events").bearer("s3cret\n");
     let error = Engine::open("memory:").sink(sink).start().await.unwrap_err().to_string();
     assert!(error.contains("bearer") && !error.contains("s3cret"), "{error}");
 }
 
 #[tokio::test]
-async fn what_is_shown_of_an_address_lets_nobody_in() {
+async fn displayed_address_contains_no_credentials() {
     let sink = HttpSink::new("ftp://ada:s3cret@example.com/events?token=s3cret");
     assert_eq!(format!("{sink:?}"), "HttpSink(sink to ftp://example.com/events)");
     let error = Engine::open("memory:").sink(sink).start().await.unwrap_err().to_string();

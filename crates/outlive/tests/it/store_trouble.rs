@@ -1,4 +1,5 @@
-//! A store that answers late, not at all, with "no" or with garbage: nothing acknowledged is lost, and it goes on.
+//! A store that replies late, not at all, with a refusal or with garbage: nothing acknowledged is lost, and the engine
+//! continues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// A step, a sleep, a wait, a step that is tried again, a step that must know when it began.
+/// A step, a sleep, a wait, a retried step, and an at-most-once step.
 async fn mixed(ctx: Ctx, n: u32) -> Result<u32> {
     let a = ctx.step("a", || ok(n)).await?;
     ctx.sleep("1 hour").await?;
@@ -26,7 +27,7 @@ async fn mixed(ctx: Ctx, n: u32) -> Result<u32> {
     Ok(a + b + c + d)
 }
 
-/// What has become of a `mixed` run.
+/// The outcome of a `mixed` run.
 #[derive(PartialEq, Debug)]
 struct Story {
     result: std::result::Result<u32, String>,
@@ -40,14 +41,14 @@ async fn faulty() -> (TestEngine, Arc<Faults>) {
     (test, faults)
 }
 
-/// The engine waits in real time before it asks the store again; tokio's clock is paused, so this takes none.
+/// The engine waits in real time before it asks the store again; tokio's clock is paused, so this takes no time.
 async fn calm(test: &TestEngine) {
     test.settle().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     test.settle().await;
 }
 
-/// Repeats what a client asks for until the store takes it. Whoever is refused must find nothing of it written.
+/// Repeats a call until the store accepts it, and asserts that a refused call has written nothing.
 async fn insist<T>(
     mut ask: impl AsyncFnMut() -> std::result::Result<T, Error>,
     mut is_absent: impl AsyncFnMut() -> bool,
@@ -58,7 +59,7 @@ async fn insist<T>(
             Err(Error::Store(error)) => {
                 assert_eq!(error.kind, ErrorKind::Unavailable);
                 assert!(error.message.contains("no room"), "{error}");
-                assert!(is_absent().await, "it was refused, and is there");
+                assert!(is_absent().await, "the call was refused, but was written");
             }
             Err(other) => panic!("{other:?}"),
         }
@@ -91,7 +92,7 @@ async fn tell_story(test: &TestEngine) -> Story {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_in_doubt_changes_nothing_wherever_it_is() {
+async fn write_in_doubt_changes_nothing_at_any_write() {
     let (test, faults) = faulty().await;
     let expected = tell_story(&test).await;
     assert_eq!((&expected.result, expected.executions), (&Ok(13), [1, 0, 2, 1]));
@@ -105,7 +106,7 @@ async fn a_write_in_doubt_changes_nothing_wherever_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_stays_in_doubt_for_long_changes_nothing() {
+async fn write_that_stays_in_doubt_for_long_changes_nothing() {
     let (test, faults) = faulty().await;
     let expected = tell_story(&test).await;
     for n in 1..=faults.writes() {
@@ -118,7 +119,7 @@ async fn a_write_that_stays_in_doubt_for_long_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_refused_is_told_to_clients_and_repeated_for_runs_wherever_it_is() {
+async fn refused_write_is_an_error_for_clients_and_repeated_for_runs() {
     let (test, faults) = faulty().await;
     let expected = tell_story(&test).await;
     for n in 1..=faults.writes() {
@@ -131,7 +132,7 @@ async fn a_write_that_is_refused_is_told_to_clients_and_repeated_for_runs_wherev
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_of_trouble_at_once_changes_nothing() {
+async fn all_kinds_of_faults_together_change_nothing() {
     let (test, _) = faulty().await;
     let expected = tell_story(&test).await;
     for seed in 0..200_u64 {
@@ -151,7 +152,7 @@ async fn every_kind_of_trouble_at_once_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_write_is_in_doubt_is_answered_as_if_it_were_not() {
+async fn call_whose_write_is_in_doubt_returns_as_usual() {
     for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
         let (test, faults) = faulty().await;
         let next = |faults: &Faults| faults.add(fault(faults.writes() + 1));
@@ -187,7 +188,7 @@ async fn a_call_whose_write_is_in_doubt_is_answered_as_if_it_were_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_purge_whose_write_is_in_doubt_is_answered_as_done() {
+async fn purge_whose_write_is_in_doubt_succeeds() {
     for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
         let (test, faults) = faulty().await;
         let run = test.start(mixed, &1).id("r").await.unwrap();
@@ -200,13 +201,13 @@ async fn a_purge_whose_write_is_in_doubt_is_answered_as_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_whose_write_is_in_doubt_is_answered_as_done() {
+async fn retry_whose_write_is_in_doubt_succeeds() {
     for fault in [Fault::UnknownAfter as fn(u64) -> Fault, Fault::UnknownBefore] {
         let (test, faults) = faulty().await;
         let run = test.start(mixed, &1).id("r").await.unwrap();
         test.advance("1 hour").await;
         test.advance("1 day").await;
-        assert_eq!(run.status().await.unwrap(), Status::Failed, "nobody has signalled");
+        assert_eq!(run.status().await.unwrap(), Status::Failed, "no signal was sent");
         faults.add(fault(faults.writes() + 1));
         run.retry().await.unwrap();
         calm(&test).await;
@@ -219,7 +220,7 @@ async fn a_retry_whose_write_is_in_doubt_is_answered_as_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_runs_in_one_batch_in_doubt_each_get_their_own_answer() {
+async fn runs_in_one_batch_in_doubt_each_get_their_own_reply() {
     let (test, faults) = faulty().await;
     for n in 1..40 {
         faults.add(if n % 2 == 0 { Fault::UnknownAfter(3 * n) } else { Fault::UnknownBefore(3 * n) });
@@ -258,9 +259,9 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// What broke: a full disk was warned of with every write it refused, dozens of times a second.
+/// What broke: a full disk logged a warning for every refused write, dozens of times a second.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_stays_full_is_warned_of_once_a_minute() {
+async fn store_that_stays_full_logs_a_warning_once_a_minute() {
     let (test, faults) = faulty().await;
     let warnings = Arc::new(AtomicU64::new(0));
     let _logged = tracing::subscriber::set_default(Warnings(warnings.clone()));
@@ -268,28 +269,28 @@ async fn a_store_that_stays_full_is_warned_of_once_a_minute() {
     let refused_from = faults.writes() + 1;
     test.start(mixed, &1).await.unwrap();
     tokio::time::sleep(Duration::from_secs(150)).await;
-    assert!(faults.writes() - refused_from > 1_000, "it is tried again and again");
+    assert!(faults.writes() - refused_from > 1_000, "the write is retried over and over");
     assert_eq!(warnings.load(Ordering::Relaxed), 3);
 }
 
 // ---- two processes on one file ----
 
 #[tokio::test]
-async fn a_file_that_is_executed_is_locked_and_names_the_process() {
+async fn locked_file_error_names_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
     let refused = Engine::open(&path).workflow("mixed", mixed).start().await;
-    let error = refused.expect_err("it is locked");
+    let error = refused.expect_err("the file is locked");
     assert!(matches!(&error, Error::Locked { pid: Some(pid), .. } if *pid == std::process::id()), "{error:?}");
     assert!(error.is_locked() && error.to_string().contains(&std::process::id().to_string()), "{error}");
-    // Who was refused has disturbed nobody.
+    // The refused engine has not disturbed the first.
     let run = engine.start(mixed, &1).await.unwrap();
     assert!(!run.status().await.unwrap().is_ended());
 }
 
 #[tokio::test]
-async fn a_locked_file_can_be_read_and_signalled() {
+async fn locked_file_can_be_read_and_signalled() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let engine = Engine::open(&path).workflow("mixed", mixed).start().await.unwrap();
@@ -299,12 +300,12 @@ async fn a_locked_file_can_be_read_and_signalled() {
     assert_eq!(client.list(Filter::runs()).await.unwrap().runs.len(), 1);
     run.signal("b", &1).await.unwrap();
     run.cancel("over").await.unwrap();
-    let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await.expect("it ends");
+    let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await.expect("the run ends");
     assert!(result.unwrap_err().is_cancelled());
 }
 
 #[tokio::test]
-async fn a_file_is_free_again_after_a_shutdown() {
+async fn file_is_unlocked_after_a_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     for round in 0..3 {
@@ -316,19 +317,19 @@ async fn a_file_is_free_again_after_a_shutdown() {
 }
 
 #[tokio::test]
-async fn a_shutdown_is_over_when_its_runs_are_and_not_when_the_grace_time_is() {
+async fn shutdown_ends_with_its_runs_and_not_with_the_grace_time() {
     for _ in 0..50 {
         let engine = Engine::open("memory:").workflow("mixed", mixed).grace("1 hour").start().await.unwrap();
         for n in 0..5 {
             engine.start(mixed, &n).await.unwrap();
         }
-        tokio::time::timeout(Duration::from_secs(120), engine.shutdown()).await.expect("nothing is at work").unwrap();
+        tokio::time::timeout(Duration::from_secs(120), engine.shutdown()).await.expect("nothing is running").unwrap();
     }
 }
 
 // ---- a full disk ----
 
-/// Keeps large texts, after a while.
+/// Stores large texts after a while.
 async fn hoards(ctx: Ctx, bytes: usize) -> Result<usize> {
     ctx.sleep("1 hour").await?;
     let text = ctx.step("hoard", || ok("x".repeat(bytes))).await?;
@@ -336,23 +337,23 @@ async fn hoards(ctx: Ctx, bytes: usize) -> Result<usize> {
     Ok(text.len() + more.len())
 }
 
-/// Has an input that takes room.
+/// Has a large input.
 async fn ballast(_: Ctx, text: String) -> Result<usize> {
     Ok(text.len())
 }
 
-/// An engine on a disk that is full.
+/// An engine on a full disk.
 struct Full {
     engine: Engine,
     path: std::path::PathBuf,
-    /// Due, and in want of room that is not there.
+    /// Due, but without room to write.
     wanting: Vec<Run<usize>>,
-    /// Ended, and taking room.
+    /// Ended, and taking up room.
     ended: Vec<Run<usize>>,
     _folder: tempfile::TempDir,
 }
 
-/// Waits for real things: a thread that writes, a pause before the next try.
+/// Waits for real time to pass: a thread that writes, a pause before the next try.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !is_so().await {
@@ -361,7 +362,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     };
     tokio::time::timeout(Duration::from_secs(120), waiting)
         .await
-        .unwrap_or_else(|_| panic!("it takes too long: {what}"));
+        .unwrap_or_else(|_| panic!("this takes too long: {what}"));
 }
 
 async fn full() -> Full {
@@ -383,7 +384,7 @@ async fn full() -> Full {
             Ok(run) => run,
             Err(error) => break error,
         };
-        // There may be room for its start, and none for its end.
+        // There may be room for its start, but not for its end.
         if tokio::time::timeout(Duration::from_millis(300), run.result()).await.is_ok() {
             ended.push(run);
         }
@@ -397,19 +398,19 @@ async fn full() -> Full {
 }
 
 impl Full {
-    async fn assert_goes_on(&self) {
+    async fn assert_continues(&self) {
         for run in &self.wanting {
             let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
-            assert_eq!(result.expect("it goes on").unwrap(), 80_000);
+            assert_eq!(result.expect("the run continues").unwrap(), 80_000);
         }
         self.engine.start(ballast, &"small".to_string()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_new_work_and_loses_nothing_that_was_acknowledged() {
+async fn full_disk_refuses_new_work_and_loses_nothing_acknowledged() {
     let full = full().await;
-    // They cannot be kept now; the engine neither forgets them nor lets them fail, and reading goes on.
+    // Their values cannot be written now; the engine neither forgets the runs nor fails them, and reads still work.
     tokio::time::sleep(Duration::from_millis(200)).await;
     for run in &full.wanting {
         assert!(!run.status().await.unwrap().is_ended(), "{:?}", run.info().await);
@@ -423,25 +424,25 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing_that_was_acknowledged() 
 }
 
 #[tokio::test]
-async fn an_engine_on_a_full_disk_goes_on_by_itself_when_there_is_room_again() {
+async fn engine_on_a_full_disk_resumes_by_itself_when_there_is_room() {
     let full = full().await;
-    // Another handle, which does not see the limit, plays the one who frees space.
+    // Another client, which does not see the limit, frees space.
     let other = Client::open(&full.path).unwrap();
     for run in &full.ended {
         let run: Run<usize> = other.get_run(run.id()).await.unwrap();
         run.purge().await.unwrap();
     }
-    full.assert_goes_on().await;
+    full.assert_continues().await;
 }
 
 #[tokio::test]
-async fn room_can_be_made_through_the_very_engine_that_has_none() {
-    // What runs want to write does not fit; a purge that stands beside it in the queue does.
+async fn purge_works_through_the_engine_whose_disk_is_full() {
+    // The writes of runs do not fit; a purge in the same queue does.
     let full = full().await;
     for run in &full.ended {
-        until("it is purged", async || run.purge().await.is_ok()).await;
+        until("the run is purged", async || run.purge().await.is_ok()).await;
     }
-    full.assert_goes_on().await;
+    full.assert_continues().await;
 }
 
 // ---- damage ----
@@ -457,7 +458,7 @@ async fn keepsakes(path: &Path, clock: &TestClock) -> TestEngine {
     TestEngine::new(|engine| engine.workflow("keepsake", keepsake)).store(Arc::new(store)).clock(clock.clone()).await
 }
 
-/// Closes the store: tasks that are aborted go when the runtime has time for them.
+/// Closes the store: aborted tasks end when the runtime gets to them.
 async fn close(test: TestEngine) {
     let store = Arc::downgrade(test.store());
     drop(test);
@@ -468,7 +469,7 @@ async fn close(test: TestEngine) {
 fn damage(path: &Path, from: &[u8], to: &[u8]) {
     let mut bytes = std::fs::read(path).unwrap();
     let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert!(!places.is_empty(), "it is not in the file");
+    assert!(!places.is_empty(), "the text is not in the file");
     for at in places {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
@@ -476,7 +477,7 @@ fn damage(path: &Path, from: &[u8], to: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
+async fn damaged_entry_makes_only_its_run_stuck() {
     let folder = tempfile::tempdir().unwrap();
     let (path, clock) = (folder.path().join("s.db"), TestClock::new());
     let test = keepsakes(&path, &clock).await;
@@ -493,12 +494,12 @@ async fn a_damaged_entry_sets_aside_one_run_and_not_the_engine() {
     for name in ["ada", "eve"] {
         let run: Run<String> = test.get_run(name).await.unwrap();
         let result = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
-        assert_eq!(result.expect("it ends").unwrap(), format!("keepsake of {name}"));
+        assert_eq!(result.expect("the run ends").unwrap(), format!("keepsake of {name}"));
     }
     let bob: Run<String> = test.get_run("bob").await.unwrap();
-    until("it is set aside", async || bob.status().await.unwrap() == Status::Stuck).await;
+    until("the run is stuck", async || bob.status().await.unwrap() == Status::Stuck).await;
     let error = bob.result().await.unwrap_err();
     assert!(error.is_stuck() && error.to_string().contains("damaged"), "{error}");
     let another = test.start(keepsake, &"joe".to_string()).await.unwrap();
-    until("new work is taken", async || another.journal().await.unwrap().len() == 2).await;
+    until("new work is accepted", async || another.journal().await.unwrap().len() == 2).await;
 }

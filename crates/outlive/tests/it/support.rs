@@ -1,4 +1,4 @@
-//! What several test modules share: seeded chance, bodies that take a while, and a record of what happened.
+//! Shared by several test modules: seeded random numbers, bodies that take a while, and a record of what happened.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use outlive::prelude::*;
 
-/// Chance from a seed.
+/// Random numbers from a seed.
 #[derive(Clone)]
 pub(crate) struct Chance(Arc<Mutex<u64>>);
 
@@ -28,7 +28,7 @@ impl Chance {
     }
 }
 
-/// What a workflow did and saw, over all its lives.
+/// Everything a workflow did and saw, across all its lives.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) chance: Chance,
@@ -41,7 +41,7 @@ impl World {
         Self { chance: Chance::new(seed), ledger: Arc::default(), lives: Arc::default() }
     }
 
-    /// A side effect that takes some turns of the runtime and gives its own name.
+    /// A side effect that takes a few turns of the runtime and returns its own name.
     pub(crate) async fn work(&self, name: impl Into<String>) -> Result<String> {
         let name = name.into();
         *self.ledger.lock().unwrap().entry(name.clone()).or_insert(0) += 1;
@@ -51,33 +51,33 @@ impl World {
         Ok(name)
     }
 
-    /// How often each side effect was done.
+    /// Counts how often each side effect ran.
     pub(crate) fn ledger(&self) -> BTreeMap<String, u64> {
         self.ledger.lock().unwrap().clone()
     }
 
-    /// The workflow function begins: a new life.
+    /// Records that the workflow function was called: a new life.
     pub(crate) fn born(&self) {
         self.lives.lock().unwrap().push(Vec::new());
     }
 
-    /// The workflow function sees something.
+    /// Records something the workflow function saw.
     pub(crate) fn note(&self, what: impl Into<String>) {
         self.lives.lock().unwrap().last_mut().unwrap().push(what.into());
     }
 
-    /// What was seen in each life.
+    /// Returns what was seen in each life.
     pub(crate) fn lives(&self) -> Vec<Vec<String>> {
         self.lives.lock().unwrap().clone()
     }
 }
 
-/// The world of a run.
+/// Returns the world of a run.
 pub(crate) fn world(ctx: &Ctx) -> &World {
     ctx.get::<World>()
 }
 
-/// Lets every other task that can run have one turn. Tokio's own `yield_now` would let them run until nobody can.
+/// Gives every other ready task one turn. Tokio's own `yield_now` would run them until none is ready.
 pub(crate) async fn turn() {
     let mut is_over = false;
     std::future::poll_fn(|cx| {

@@ -1,5 +1,4 @@
-//! Time: nothing that is due at a time happens before it, and all of it happens, however the clock and the process
-//! behave.
+//! Time: nothing happens before it is due, and everything due happens, however the clock and the process behave.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -24,7 +23,7 @@ async fn ok<T>(value: T) -> Result<T> {
     Ok(value)
 }
 
-/// Sleeps so many milliseconds, and says how long that took by the run's own time.
+/// Sleeps this many milliseconds, and returns how long that took by the run's own time.
 async fn naps(ctx: Ctx, ms: u64) -> Result<u64> {
     let begin = ctx.step("begin", || ok(ctx.now().as_millis())).await?;
     ctx.sleep(ms).await?;
@@ -40,7 +39,7 @@ fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Sets the clock by as many milliseconds, back or forth, in one step.
+/// Moves the clock by this many milliseconds, back or forward, in one step.
 async fn step_clock(test: &TestEngine, ms: i64) {
     test.clock().set(Timestamp::from_millis(test.clock().now().as_millis() + ms));
     test.settle().await;
@@ -50,7 +49,7 @@ async fn is_ended<O>(run: &Run<O>) -> bool {
     run.status().await.unwrap().is_ended()
 }
 
-/// A clock whose waits each come back once a millisecond early.
+/// A clock whose sleeps each return one millisecond early the first time.
 #[derive(Clone)]
 struct Early {
     clock: TestClock,
@@ -79,7 +78,7 @@ fn early() -> Early {
 }
 
 #[tokio::test]
-async fn a_wake_that_fires_a_millisecond_early_sleeps_the_missing_millisecond() {
+async fn wake_that_fires_a_millisecond_early_sleeps_the_rest() {
     let early = early();
     let clock = early.clone();
     let setup = move |engine: outlive::Builder| engine.workflow("naps", naps).clock(clock.clone());
@@ -112,7 +111,7 @@ async fn restarts_every_minute_do_not_change_how_long_a_sleep_takes() {
 }
 
 #[tokio::test]
-async fn looking_at_a_run_does_not_change_how_long_a_sleep_takes() {
+async fn inspecting_a_run_does_not_change_how_long_a_sleep_takes() {
     let test = test().await;
     let run = test.start(naps, &HOUR).await.unwrap();
     for _ in 0..60 {
@@ -131,7 +130,7 @@ async fn looking_at_a_run_does_not_change_how_long_a_sleep_takes() {
 }
 
 #[tokio::test]
-async fn a_sleep_that_ends_while_the_process_is_down_ends_when_it_is_up() {
+async fn sleep_due_while_the_process_is_down_ends_at_startup() {
     let mut test = test().await;
     test.start(naps, &HOUR).id("r").await.unwrap();
     test.settle().await;
@@ -144,7 +143,7 @@ async fn a_sleep_that_ends_while_the_process_is_down_ends_when_it_is_up() {
 }
 
 #[tokio::test]
-async fn a_sleep_of_any_length_ends_at_its_millisecond() {
+async fn sleep_of_any_length_ends_to_the_millisecond() {
     let lengths =
         [1, 2, 999, 1_000, MINUTE - 1, MINUTE, MINUTE + 1, HOUR, DAY, 25 * DAY, 50 * DAY, 365 * DAY, 36_525 * DAY];
     for ms in lengths {
@@ -158,7 +157,7 @@ async fn a_sleep_of_any_length_ends_at_its_millisecond() {
 }
 
 #[tokio::test]
-async fn many_sleeps_of_all_lengths_at_once_each_end_at_their_millisecond() {
+async fn concurrent_sleeps_of_all_lengths_end_to_the_millisecond() {
     let test = test().await;
     let mut runs = Vec::new();
     for power in 0..42 {
@@ -171,7 +170,7 @@ async fn many_sleeps_of_all_lengths_at_once_each_end_at_their_millisecond() {
 }
 
 #[tokio::test]
-async fn the_longest_sleep_there_is_neither_ends_nor_gets_in_the_way() {
+async fn longest_possible_sleep_neither_ends_nor_gets_in_the_way() {
     async fn for_ever(ctx: Ctx, _: ()) -> Result<()> {
         Ok(ctx.sleep("9223372036854775807 ms").await?)
     }
@@ -187,7 +186,7 @@ async fn the_longest_sleep_there_is_neither_ends_nor_gets_in_the_way() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_millisecond_is_slept_as_a_whole_one() {
+async fn fraction_of_a_millisecond_is_rounded_up() {
     async fn blinks(ctx: Ctx, _: ()) -> Result<()> {
         Ok(ctx.sleep(Duration::from_nanos(1)).await?)
     }
@@ -200,7 +199,7 @@ async fn a_part_of_a_millisecond_is_slept_as_a_whole_one() {
 }
 
 #[tokio::test]
-async fn a_sleep_until_a_moment_that_has_passed_is_over_at_once_and_is_recorded() {
+async fn sleep_until_a_past_moment_ends_at_once_and_is_recorded() {
     async fn past(ctx: Ctx, _: ()) -> Result<()> {
         ctx.sleep_until(Timestamp::from_millis(0)).await?;
         Ok(ctx.sleep("10 seconds").await?)
@@ -218,7 +217,7 @@ async fn a_sleep_until_a_moment_that_has_passed_is_over_at_once_and_is_recorded(
 }
 
 #[tokio::test]
-async fn a_delayed_start_begins_at_its_millisecond() {
+async fn delayed_start_begins_to_the_millisecond() {
     for ms in [1, 59_999, 60_001, HOUR, 30 * DAY] {
         let mut test = test().await;
         let at = test.clock().now().after(millis(ms));
@@ -235,7 +234,7 @@ async fn a_delayed_start_begins_at_its_millisecond() {
 // ---- a clock that is set ----
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_makes_nothing_come_early_and_loses_nothing() {
+async fn clock_set_back_makes_no_sleep_early_and_loses_none() {
     for ms in [30_000, MINUTE, 2 * HOUR] {
         let test = test().await;
         let begin = test.clock().now();
@@ -252,7 +251,7 @@ async fn a_clock_that_is_set_back_makes_nothing_come_early_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_sleep_that_begins_after_the_clock_was_set_back_takes_its_time() {
+async fn sleep_that_begins_after_the_clock_was_set_back_takes_its_full_time() {
     let mut test = test().await;
     test.advance("10 minutes").await;
     step_clock(&test, -HOUR.cast_signed()).await;
@@ -269,7 +268,7 @@ async fn a_sleep_that_begins_after_the_clock_was_set_back_takes_its_time() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_forward_ends_what_is_due_by_it_and_nothing_else() {
+async fn clock_set_forward_ends_only_what_is_due() {
     let test = test().await;
     let short = test.start(naps, &(30 * MINUTE)).await.unwrap();
     let long = test.start(naps, &(90 * MINUTE)).await.unwrap();
@@ -285,7 +284,7 @@ async fn a_clock_that_is_set_forward_ends_what_is_due_by_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_workflow_never_sees_its_time_go_back() {
+async fn workflow_never_sees_time_go_back() {
     async fn looks(ctx: Ctx, _: ()) -> Result<Vec<i64>> {
         let mut seen = vec![ctx.now().as_millis()];
         for _ in 0..5 {
@@ -307,7 +306,7 @@ async fn a_workflow_never_sees_its_time_go_back() {
 }
 
 #[tokio::test]
-async fn a_message_is_not_late_because_the_clock_was_set_back() {
+async fn message_is_not_delayed_when_the_clock_is_set_back() {
     async fn waits(ctx: Ctx, _: ()) -> Result<u32> {
         Ok(ctx.wait("n").await?)
     }
@@ -315,7 +314,7 @@ async fn a_message_is_not_late_because_the_clock_was_set_back() {
     let mut test = TestEngine::new(|engine| engine.workflow("waits", waits)).store(faults.clone()).await;
     let run = test.start(waits, &()).id("r").await.unwrap();
     test.settle().await;
-    // The process dies with the signal in the inbox, and the clock is set before the next one begins.
+    // The process dies with the signal in the inbox, and the clock is set before the next one starts.
     faults.add(Fault::CrashAfter(faults.writes() + 1));
     let sending = tokio::spawn(async move { run.signal("n", &7).await });
     test.settle().await;
@@ -334,7 +333,7 @@ async fn a_message_is_not_late_because_the_clock_was_set_back() {
 #[derive(Clone, Default)]
 struct Order(Arc<Mutex<Vec<i64>>>);
 
-/// Sleeps until a moment, and then takes its place in the order.
+/// Sleeps until a moment, then adds itself to the order.
 async fn lines_up(ctx: Ctx, until: i64) -> Result<()> {
     ctx.sleep_until(Timestamp::from_millis(until)).await?;
     let line_up = || {
@@ -346,7 +345,7 @@ async fn lines_up(ctx: Ctx, until: i64) -> Result<()> {
     Ok(())
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -361,15 +360,15 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn a_thousand_wakes_that_are_due_at_once_are_fired_in_due_order() {
-    // Soon enough to be in memory, and not.
+async fn a_thousand_wakes_due_at_once_fire_in_due_order() {
+    // Due soon enough to be held in memory, and not.
     for delay in [30_000, HOUR] {
         let order = Order::default();
         let provided = order.clone();
         let setup = move |engine: outlive::Builder| engine.workflow("line", lines_up).provide(provided.clone());
         let test = TestEngine::new(setup).paranoid(false).await;
         let first = test.clock().now().as_millis() + delay.cast_signed();
-        // Each number below 1009 once, in an order of its own.
+        // Each number below 1009 once, in a shuffled order.
         let starts = (1..1009_i64).map(|n| test.start(lines_up, &(first + n * 11 % 1009)));
         join_all(starts).await.into_iter().for_each(|run| drop(run.unwrap()));
         test.settle().await;
@@ -381,7 +380,7 @@ async fn a_thousand_wakes_that_are_due_at_once_are_fired_in_due_order() {
 }
 
 #[tokio::test]
-async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and_all_end() {
+async fn twenty_thousand_sleeping_runs_stay_within_max_resident_and_all_end() {
     async fn sleeps(ctx: Ctx, ms: u64) -> Result<()> {
         Ok(ctx.sleep(ms).await?)
     }
@@ -395,7 +394,7 @@ async fn twenty_thousand_sleeping_runs_take_no_more_room_than_they_are_given_and
             if n % 256 == 0 && test.count(Filter::runs()).await.unwrap().of(kind) == COUNT {
                 break;
             }
-            assert!(n < 10_000_000, "they do not get on: {:?}", test.count(Filter::runs()).await);
+            assert!(n < 10_000_000, "no progress: {:?}", test.count(Filter::runs()).await);
         }
     };
     // A third is due within the minute for which wakes are held in memory.
@@ -427,7 +426,7 @@ async fn runs_outside_memory_cost_no_write_until_they_are_due() {
 
 // ---- any schedule ----
 
-/// Does one thing after another that takes so many milliseconds, and says how many each really took.
+/// Runs timers of these lengths in milliseconds one after another, and returns how long each really took.
 async fn timers(ctx: Ctx, plan: Vec<(u64, u64)>) -> Result<Vec<i64>> {
     let clock = ctx.get::<TestClock>();
     let mut took = Vec::new();
@@ -492,7 +491,7 @@ async fn no_timer_is_early_or_lost_under_any_schedule() {
 }
 
 #[tokio::test]
-async fn no_timer_is_early_or_lost_under_any_schedule_on_a_clock_that_wakes_too_early() {
+async fn no_timer_is_early_or_lost_on_a_clock_that_wakes_too_early() {
     for seed in 0..50 {
         let early = early();
         let clock = early.clock.clone();
@@ -521,7 +520,7 @@ async fn every_timer_is_on_time_when_the_clock_stops_at_each() {
 
 // ---- overdue ----
 
-/// Each of some overdue, and who notes the order in which they end.
+/// Runs several timers at once and returns the order in which they end.
 async fn overdue(ctx: Ctx, _: ()) -> Result<Vec<String>> {
     let order = Mutex::new(Vec::new());
     let note = |what: &str| order.lock().unwrap().push(what.to_owned());
@@ -552,9 +551,9 @@ async fn overdue(ctx: Ctx, _: ()) -> Result<Vec<String>> {
     Ok(order.into_inner().unwrap())
 }
 
-/// Overdue ones ended in the order in which the code asked for them: a sleep of 3 hours beat a timeout of 1.
+/// Overdue timers ended in the order in which the code created them: a sleep of 3 hours beat a timeout of 1.
 #[tokio::test]
-async fn what_became_due_while_the_process_was_away_ends_in_due_order() {
+async fn timers_overdue_after_downtime_end_in_due_order() {
     let wanted = ["sleep 1", "wait", "sleep 2", "step", "sleep 3"];
     for hours_away in [0, 1, 2, 10] {
         let mut test = TestEngine::new(|engine| engine.workflow("overdue", overdue)).await;
@@ -592,15 +591,15 @@ async fn carries_a_step(ctx: Ctx, (): ()) -> Result<u32> {
         ended = set.next() => return Ok(ended.unwrap()?),
         other = ctx.step("other", || ok(())) => other?,
     }
-    // Nothing polls the set meanwhile, though the body of its step is woken.
+    // Nothing polls the set meanwhile, although the body of its step is woken.
     ctx.sleep("1 minute").await?;
     Ok(set.next().await.unwrap()?)
 }
 
 /// A wake-up that came while nothing polled the step was kept past its timeout. The first wake-up of the next attempt
-/// then counted as known, and its body was never polled again.
+/// then counted as already known, and its body was never polled again.
 #[tokio::test]
-async fn a_wake_up_of_a_timed_out_attempt_does_not_hide_one_of_the_next() {
+async fn wake_up_of_a_timed_out_attempt_does_not_hide_the_next_one() {
     let gate = Arc::new(tokio::sync::Notify::new());
     let given = gate.clone();
     let test = TestEngine::new(move |engine| engine.workflow("carries", carries_a_step).provide(given.clone())).await;

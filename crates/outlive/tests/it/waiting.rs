@@ -1,4 +1,4 @@
-//! Many who wait for runs while other processes write: only those read the store who have something to read.
+//! Many callers wait for runs while other processes write: only those with something to read do read the store.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use outlive_core::store::touched::{Touch, Touched};
 use outlive_sqlite::{Options, SqliteStore};
 use tokio::task::JoinSet;
 
-/// A file that counts how it is read.
+/// A store that counts its reads.
 struct Counted {
     store: SqliteStore,
-    /// How often an instance was read.
+    /// Number of reads of an instance.
     instances: AtomicUsize,
-    /// How often it was read what others have changed.
+    /// Number of reads of what others have changed.
     looks: AtomicUsize,
 }
 
@@ -144,7 +144,7 @@ fn id_of(n: usize) -> String {
     format!("parked-{n}")
 }
 
-/// Waits for each run in a task of its own, once all of them have read the store.
+/// Waits for each run in its own task, and returns once all of them have read the store.
 async fn wait_for_all(client: &Client, counted: &Counted) -> JoinSet<std::result::Result<usize, Error>> {
     let (mut tasks, before) = (JoinSet::new(), counted.instances());
     for n in 0..WAITERS {
@@ -157,17 +157,17 @@ async fn wait_for_all(client: &Client, counted: &Counted) -> JoinSet<std::result
     tasks
 }
 
-/// Those who wait read the store once, once more when it is first known where the feed is, and when they have something
-/// to read. Some may come in between.
+/// A waiting caller reads the store once, once more when the position of the feed is first known, and when it has
+/// something to read. A few reads may come in between.
 #[track_caller]
 fn assert_few(before: usize, counted: &Counted) {
     let read = counted.instances() - before;
-    assert!(read <= 3 * WAITERS, "{read} reads by {WAITERS} who wait, in {} looks", counted.looks());
+    assert!(read <= 3 * WAITERS, "{read} reads by {WAITERS} waiting callers, in {} looks", counted.looks());
 }
 
-/// What broke: each foreign write had everybody who waited read the store, a core for a thousand of them.
+/// What broke: each write of another process made every waiting caller read the store, a core for a thousand of them.
 #[tokio::test]
-async fn those_who_wait_in_a_client_do_not_read_the_store_at_each_write_of_the_executor() {
+async fn callers_waiting_in_a_client_do_not_read_at_each_write_of_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.db");
     let engine = Engine::open(&file).workflow("parked", parked).workflow("quick", quick).start().await.unwrap();
@@ -193,7 +193,7 @@ async fn those_who_wait_in_a_client_do_not_read_the_store_at_each_write_of_the_e
 }
 
 #[tokio::test]
-async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a_client() {
+async fn callers_waiting_in_the_engine_do_not_read_at_each_write_of_a_client() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.db");
     let counted = Counted::open(&file);
@@ -203,7 +203,7 @@ async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a
         engine.start(parked, &n).id(&id_of(n)).await.unwrap();
     }
     let outside = Client::open(&file).unwrap();
-    // From now on the engine knows that others write, and reads what they may have changed.
+    // From now on the engine knows that others write, and reads what they have changed.
     outside.start(Workflow::<(), ()>::new("quick"), &()).await.unwrap().result().await.unwrap();
     let mut tasks = wait_for_all(&engine.client(), &counted).await;
     let before = counted.instances();
@@ -227,9 +227,9 @@ async fn those_who_wait_in_the_executor_do_not_read_the_store_at_each_write_of_a
     assert_few(before, &counted);
 }
 
-/// Whoever waits for a run that this very client removes hears of it as well.
+/// A caller that waits for a run that its own client removes gets an error as well.
 #[tokio::test]
-async fn a_client_that_replaces_a_run_hears_that_it_is_gone() {
+async fn run_replaced_by_the_same_client_ends_the_wait_for_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let client = Client::open(folder.path().join("runs.db")).unwrap();
     let parked = Workflow::<usize, usize>::new("parked");
