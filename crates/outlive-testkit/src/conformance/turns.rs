@@ -7,9 +7,7 @@ use outlive_core::store::commit::{Answer, Epoch, NewState, OnConflict, Refusal, 
 use outlive_core::time::Timestamp;
 
 use super::jobs::{MAIL, MAILS, ORDER, ORDERS, event, keyed, letter, moved, strings, twice, words};
-use super::world::{
-    Checked, World, asleep, at, driven_on, ensure, in_words, json, name, refused, released, same, signal,
-};
+use super::world::{Checked, World, asleep, at, driven_on, ensure, in_words, json, name, released, same, signal};
 
 cases![
     turn_applies_all_its_changes,

@@ -209,11 +209,12 @@ pub(super) const DEFECTS: &[Defect] = &[
     },
     Defect {
         name: "RefusedTurnSends",
-        breaks: "The messages of a refused turn are sent anyway. Breaks P1.",
+        breaks: "The messages of a refused turn or commit are sent anyway. Breaks P1.",
         edits: &[Edit {
-            file: JOBS,
-            original: "if let Some(whole) = whole {",
-            replacement: r#"if let Some(whole) = whole.filter(|_| !crate::defect::is_on("RefusedTurnSends")) {"#,
+            file: ROWS,
+            original: "(Some(against), whole) => {",
+            replacement: r#"(Some(against), whole) => {
+                let whole = whole.filter(|_| !crate::defect::is_on("RefusedTurnSends"));"#,
         }],
     },
     Defect {

@@ -4,6 +4,7 @@ use super::{Defect, Edit};
 
 const BATCH: &str = "crates/outlive-sqlite/src/write/batch.rs";
 const CACHE: &str = "crates/outlive-sqlite/src/write/cache.rs";
+const CARRIED: &str = "crates/outlive-sqlite/src/write/carried.rs";
 const COMMIT: &str = "crates/outlive-sqlite/src/write/commit.rs";
 const INBOX: &str = "crates/outlive-sqlite/src/write/inbox.rs";
 const LEASE: &str = "crates/outlive-sqlite/src/write/lease.rs";
@@ -131,9 +132,9 @@ pub(super) const DEFECTS: &[Defect] = &[
     },
     Defect {
         name: "SqliteRefusedTurnSends",
-        breaks: "SQLite: the messages of a refused turn are sent anyway. Breaks P1.",
+        breaks: "SQLite: the messages of a refused turn or commit are sent anyway. Breaks P1.",
         edits: &[Edit {
-            file: TURN,
+            file: CARRIED,
             original: "if sent.is_err() {",
             replacement: r#"if sent.is_err() && !outlive_core::defect::is_on("SqliteRefusedTurnSends") {"#,
         }],
