@@ -706,8 +706,10 @@ impl Builder {
         let judge = match self.problem {
             Some(error) => Err(error),
             None => {
+                let registry = Arc::new(self.registry);
                 let env = Env {
                     clock: self.clock,
+                    names: registry.clone(),
                     unmade: self.provided.unmade(),
                     provided: self.provided.values,
                     max_payload: self.max_payload,
@@ -716,7 +718,7 @@ impl Builder {
                     attempts: Arc::default(),
                     silence: Default::default(),
                 };
-                Ok(Judge::new(self.registry, Arc::new(env), self.max_recoveries))
+                Ok(Judge::new(registry, Arc::new(env), self.max_recoveries))
             }
         };
         Check::new(judge, source.into())

@@ -11,3 +11,4 @@ pub(crate) mod polls;
 #[cfg(feature = "tokio")]
 pub(crate) mod random;
 pub(crate) mod resident;
+pub(crate) mod target;

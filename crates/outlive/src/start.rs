@@ -12,9 +12,9 @@ use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Writ
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
+use crate::instance::target::{Names, run_id};
 use crate::run::Run;
 use crate::runtime::call::PendingCall;
-use crate::runtime::handlers::{Names, run_id};
 use crate::runtime::shared::Shared;
 
 /// The maximum number of tags on one run.

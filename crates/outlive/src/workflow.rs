@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::ctx::Ctx;
 use crate::error::{BoxError, Error};
 use crate::instance::codec;
+pub use crate::instance::target::{Reference, Target};
 
 /// The name and types of a workflow, for a process that does not have its code.
 ///
@@ -183,65 +184,6 @@ pub struct ByContract;
 /// assert!(matches!(reference(double), Reference::Function { .. }));
 /// ```
 pub struct ByFunction<M>(PhantomData<M>);
-
-/// Something that can be started: a registered workflow function, or a [`Workflow`] contract.
-///
-/// ```
-/// use outlive::workflow::Target;
-/// # use outlive::prelude::*;
-/// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-/// /// Starts any workflow with our tag.
-/// async fn start<T: Target<M>, M>(client: &Client, target: T, input: &T::Input) -> Result<Run<T::Output>, Error>
-/// where
-///     T::Output: Send + 'static,
-/// {
-///     client.start(target, input).tag("team", "maths").await
-/// }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let engine = Engine::open("memory:").workflow("double", double).start().await?;
-/// const DOUBLE: Workflow<u32, u32> = Workflow::new("double");
-/// assert_eq!(start(&engine.client(), double, &21).await?.result().await?, 42);
-/// assert_eq!(start(&engine.client(), DOUBLE, &21).await?.result().await?, 42);
-/// # Ok(()) }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be started",
-    label = "expected a workflow function or a `Workflow` contract"
-)]
-pub trait Target<M> {
-    /// The input type.
-    type Input: Serialize;
-    /// The output type.
-    type Output: DeserializeOwned;
-
-    /// Returns how to look up the name.
-    fn reference(&self) -> Reference;
-}
-
-/// How a [`Target`] is looked up.
-///
-/// ```
-/// use outlive::workflow::Reference;
-/// fn shown(reference: Reference) -> &'static str {
-///     match reference {
-///         Reference::Name(name) => name,
-///         Reference::Function { type_name, .. } => type_name,
-///     }
-/// }
-/// assert_eq!(shown(Reference::Name("checkout")), "checkout");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reference {
-    /// By its name.
-    Name(&'static str),
-    /// By its type.
-    Function {
-        /// The type of the function.
-        type_id: TypeId,
-        /// The name of that type, for messages.
-        type_name: &'static str,
-    },
-}
 
 impl<F, M> Target<ByFunction<M>> for F
 where

@@ -18,13 +18,13 @@ use crate::runtime::stuck;
 
 /// What runs are judged against: the registered workflows and their environment.
 pub(crate) struct Judge {
-    registry: Registry,
+    registry: Arc<Registry>,
     env: Arc<Env>,
     max_recoveries: u32,
 }
 
 impl Judge {
-    pub(crate) fn new(registry: Registry, env: Arc<Env>, max_recoveries: u32) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, env: Arc<Env>, max_recoveries: u32) -> Self {
         Self { registry, env, max_recoveries }
     }
 

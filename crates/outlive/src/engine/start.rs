@@ -58,8 +58,10 @@ impl Builder {
         panics::note_places();
         let (code, is_owner) = (self.code(), matches!(self.place, StoreSource::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
+        let registry = Arc::new(self.registry);
         let env = Arc::new(Env {
             clock: self.clock.clone(),
+            names: registry.clone(),
             provided,
             unmade: Vec::new(),
             max_payload: self.max_payload,
@@ -68,15 +70,14 @@ impl Builder {
             attempts: Arc::default(),
             silence: Default::default(),
         });
-        let (committer, waiters, registry) = (Committer::new(), Arc::new(Waiters::default()), Arc::new(self.registry));
+        let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
         let (replies, random) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
-        let (names, deadlines) = (registry.clone(), Default::default());
         let services = Services::new(ServiceSetup {
             store: store.clone(),
             committer: committer.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
-            handler_env: HandlerEnv { shared: env, names, random: random.clone(), deadlines },
+            handler_env: HandlerEnv { shared: env, random: random.clone(), deadlines: Default::default() },
             epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
             max_resident: self.max_resident,
         });

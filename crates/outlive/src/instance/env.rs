@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::attempts::Attempts;
 use crate::instance::logs::Silence;
+use crate::instance::target::Names;
 
 /// The default limit for an input, signal or result, in bytes of JSON.
 #[cfg(feature = "tokio")]
@@ -47,6 +48,8 @@ impl Values {
 /// The environment shared by all runs of an engine.
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
+    /// The workflows and jobs that runs can start and send to.
+    pub(crate) names: Arc<dyn Names>,
     pub(crate) provided: Values,
     /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,

@@ -24,7 +24,7 @@ use super::outcome::{DeadLetter, JobInfo, JobStatus};
 use crate::client::Client;
 use crate::error::Error;
 use crate::instance::codec;
-use crate::runtime::handlers::Names;
+use crate::instance::target::Names;
 use crate::runtime::replies::MessageOutcome;
 use crate::runtime::shared::Shared;
 use crate::runtime::waiters::Until;

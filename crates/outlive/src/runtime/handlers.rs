@@ -13,4 +13,4 @@ pub(crate) use self::handler::{
     CallEnded, CallPolicy, Calling, Erased, HandlerCall, Handlers, PoolCall, PoolHandlers, erase, run,
 };
 pub use self::handler::{HandlerFuture, JobHandler, RetryTest};
-pub(crate) use self::outbox::{HandlerEnv, Names, Outbox, run_id};
+pub(crate) use self::outbox::{HandlerEnv, Outbox};

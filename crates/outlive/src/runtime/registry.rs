@@ -9,8 +9,9 @@ use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
 
 use crate::error::Error;
-use crate::runtime::handlers::{Definition, Names};
-use crate::workflow::{Handler, Reference};
+use crate::instance::target::{Names, Reference};
+use crate::runtime::handlers::Definition;
+use crate::workflow::Handler;
 
 /// The registered workflows and jobs.
 #[derive(Default)]

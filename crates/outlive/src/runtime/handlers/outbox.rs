@@ -18,25 +18,14 @@ use crate::error::Error;
 use crate::instance::codec::encode;
 use crate::instance::env::Env;
 use crate::instance::random::RandomSource;
-use crate::workflow::{Reference, Target};
+use crate::instance::target::{Target, run_id};
 
 /// The environment of handlers.
 pub(crate) struct HandlerEnv {
     /// The environment that handlers share with runs.
     pub(crate) shared: Arc<Env>,
-    pub(crate) names: Arc<dyn Names>,
     pub(crate) random: Arc<RandomSource>,
     pub(crate) deadlines: Deadlines,
-}
-
-/// Resolves workflow names and checks events.
-pub(crate) trait Names: Send + Sync {
-    /// Returns the name of a workflow to start.
-    fn name_of(&self, reference: Reference) -> Result<Name, Error>;
-    /// Returns an error if the workflow is not registered here or does not take this input.
-    fn check_input(&self, workflow: &Name, input: &Payload) -> Result<(), Error>;
-    /// Returns an error if the job is not registered here or does not take this event.
-    fn check_event(&self, job: &Name, event: &Payload) -> Result<(), Error>;
 }
 
 /// What a handler has asked for so far.
@@ -122,7 +111,7 @@ impl Outbox {
 
     /// Pushes an event with the commit. Returns the index of the write.
     pub(crate) fn push(&self, job: &Name, id: &str, event: Event, place: PushTarget) -> Result<usize, Error> {
-        self.env.names.check_event(job, &event.payload)?;
+        self.env.shared.names.check_event(job, &event.payload)?;
         let random = &self.env.random;
         let push = PushWrite {
             id: JobKind::instance(job, id)?,
@@ -137,9 +126,9 @@ impl Outbox {
     }
 
     pub(crate) fn start<T: Target<M>, M>(&self, target: T, input: &T::Input, id: &str) -> Result<(), Error> {
-        let workflow = self.env.names.name_of(target.reference())?;
+        let workflow = self.env.shared.names.name_of(target.reference())?;
         let input = self.encode("the input", input)?;
-        self.env.names.check_input(&workflow, &input)?;
+        self.env.shared.names.check_input(&workflow, &input)?;
         let (now, random) = (self.now(), &self.env.random);
         let start = commit::StartWrite {
             parent: None,
@@ -163,17 +152,5 @@ impl Outbox {
         let (id, token) = (Name::new("run id", run)?, self.env.random.token());
         let send = commit::SendWrite { id, num: None, message, at: self.now(), dedup: None, token };
         self.write(Write::Message(send)).map(drop)
-    }
-}
-
-/// Parses the id of a run, which must not look like the id of a job instance.
-pub(crate) fn run_id(id: &str) -> Result<Name, Error> {
-    let id = Name::new("run id", id)?;
-    match JobKind::of(&id) {
-        Some(kind) => Err(Error::Setup(format!(
-            "run id {:?} starts with \"{kind}:\", which is reserved for jobs; use another id",
-            id.as_str()
-        ))),
-        None => Ok(id),
     }
 }
