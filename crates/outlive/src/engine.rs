@@ -707,17 +707,9 @@ impl Builder {
             Some(error) => Err(error),
             None => {
                 let registry = Arc::new(self.registry);
-                let env = Env {
-                    clock: self.clock,
-                    names: registry.clone(),
-                    unmade: self.provided.unmade(),
-                    provided: self.provided.values,
-                    max_payload: self.max_payload,
-                    hook: None,
-                    is_paranoid: false,
-                    attempts: Arc::default(),
-                    silence: Default::default(),
-                };
+                let unmade = self.provided.unmade();
+                let env = Env::new(self.clock, registry.clone(), self.provided.values, self.max_payload);
+                let env = Env { unmade, ..env };
                 Ok(Judge::new(registry, Arc::new(env), self.max_recoveries))
             }
         };

@@ -59,19 +59,10 @@ impl Builder {
         let (code, is_owner) = (self.code(), matches!(self.place, StoreSource::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
-        let env = Arc::new(Env {
-            clock: self.clock.clone(),
-            names: registry.clone(),
-            provided,
-            unmade: Vec::new(),
-            max_payload: self.max_payload,
-            hook: self.hook,
-            is_paranoid: self.is_paranoid,
-            attempts: Arc::default(),
-            silence: Default::default(),
-        });
-        let (committer, waiters) = (Committer::new(), Arc::new(Waiters::default()));
-        let (replies, random) = (Arc::new(Replies::default()), Arc::new(RandomSource::new(self.seed)));
+        let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
+        let env = Arc::new(Env { hook: self.hook, is_paranoid: self.is_paranoid, ..env });
+        let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
+        let random = Arc::new(RandomSource::new(self.seed));
         let services = Services::new(ServiceSetup {
             store: store.clone(),
             committer: committer.clone(),
@@ -85,8 +76,8 @@ impl Builder {
         #[cfg(feature = "http")]
         let begins = sink::begins(&*store, &self.sinks).await?;
         let retention = Retention { services: services.clone(), keep: self.keep_events };
-        let deploy =
-            Deploy { services: services.clone(), registry: registry.clone(), max_recoveries: self.max_recoveries };
+        let max_recoveries = self.max_recoveries;
+        let deploy = Deploy { services: services.clone(), registry: registry.clone(), max_recoveries };
         let tasks = spawn_tasks(deploy, code, retention);
         let shared = Shared {
             store,

@@ -64,6 +64,23 @@ pub(crate) struct Env {
     pub(crate) silence: Silence,
 }
 
+#[cfg(feature = "tokio")]
+impl Env {
+    pub(crate) fn new(clock: Arc<dyn Clock>, names: Arc<dyn Names>, provided: Values, max_payload: usize) -> Self {
+        Self {
+            clock,
+            names,
+            provided,
+            unmade: Vec::new(),
+            max_payload,
+            hook: None,
+            is_paranoid: false,
+            attempts: Arc::default(),
+            silence: Silence::default(),
+        }
+    }
+}
+
 /// Intercepts steps before their bodies run. For test kits.
 ///
 /// ```
