@@ -16,47 +16,40 @@
 //! before that: an outcome that is still to be delivered could make user code drop the operation, and then its body
 //! must not have run. Once the replay is over, an operation begins as soon as it is polled.
 //!
-//! The machine is pure. It takes what happens ([`Machine::poll`], [`Machine::finish`], [`Machine::receive`],
-//! [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
+//! The [`Machine`] decides when something may happen, and its [`Operations`] are what it happens to. Both are pure. The
+//! machine takes what happens ([`Machine::poll`], [`Machine::finish`], [`RunInbox::receive`], [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
 //! the operation to poll next ([`Machine::deliver`]). It never blocks and never reads a clock.
 
-mod ask;
-mod attempt;
-mod control;
 mod deliveries;
 mod identity;
 mod inbox;
 mod op;
-mod ops;
+mod operations;
 mod parsed;
-mod pause;
 mod record;
 mod recorder;
 mod signals;
 mod spec;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 pub use identity::{base, numbered_scope, scope};
+pub use inbox::RunInbox;
 pub use op::Asked;
+pub use operations::{Operations, Pause};
 pub use parsed::{ParsedIdentity, unescaped};
-pub use recorder::Outgoing;
+pub use record::Records;
+pub use recorder::{Outgoing, Recorder};
 pub use spec::{Accepts, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
 
 use crate::failure::Failure;
-use crate::journal::{Entry, EntryKind};
-use crate::message::Inbound;
+use crate::journal::Entry;
+use crate::payload::Payload;
 use crate::time::Timestamp;
 
-use deliveries::{Deliveries, Delivery};
 use identity::{Identities, numbered, op_words};
-use inbox::RunInbox;
-use op::{Op, OpPhase};
-use ops::Operations;
-use record::{Records, signal_mark};
-use recorder::Recorder;
+use op::OpPhase;
 
 /// Handle of an outstanding operation. Slots are reused once the operation is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -129,37 +122,17 @@ pub enum Mode {
 /// ```
 pub struct Machine {
     mode: Mode,
-    seed: u64,
     records: Records,
     identities: Identities,
-    /// Old names under which renamed operations are still recorded. No other operation may use them.
-    renamed: BTreeSet<Arc<str>>,
     ops: Operations,
-    deliveries: Deliveries,
-    frontier: Frontier,
-    recorder: Recorder,
-    /// Allocated with the first message or wait: many runs have neither.
-    inbox: Option<Box<RunInbox>>,
+    /// Whether the last quiet point found no outstanding operation with a recorded outcome.
+    is_at_frontier: bool,
     /// Set when the engine shuts down: nothing begins or is delivered any more.
     is_frozen: bool,
     /// The time of the last delivery, which is the time user code sees.
     now: Timestamp,
-    trouble: Option<Trouble>,
     /// The operation that most recently had its first poll, and its call site.
     last_begun: Option<(Arc<str>, Arc<str>)>,
-}
-
-/// What happens at the frontier of a run.
-#[derive(Default)]
-struct Frontier {
-    /// Whether the last quiet point found no outstanding operation with a recorded outcome.
-    is_reached: bool,
-    /// Operations that were polled before they were allowed to begin.
-    idle: Vec<Slot>,
-    /// Steps whose start entry is not durable yet.
-    starting: Vec<Slot>,
-    /// Operations that have to be polled again because of something the machine did.
-    wakes: Vec<Slot>,
 }
 
 impl Machine {
@@ -173,30 +146,21 @@ impl Machine {
                 "the journal cannot be read: {problem}; restore the store from a backup, then retry the run"
             ))
         })?;
-        let mut machine = Self {
+        let mut ops = Operations::new(seed, records.seq);
+        if let Some(reason) = records.cancel.take() {
+            ops.inbox.set_cancel(reason);
+        }
+        ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
+        Ok(Self {
             mode,
-            seed,
-            recorder: Recorder::new(records.seq),
-            inbox: None,
+            records,
             identities: Identities::default(),
-            renamed: BTreeSet::new(),
-            ops: Operations::default(),
-            deliveries: Deliveries::default(),
-            frontier: Frontier::default(),
+            ops,
+            is_at_frontier: false,
             is_frozen: false,
             now: started,
-            trouble: None,
             last_begun: None,
-            records: Records::default(),
-        };
-        if records.cancel.is_some() || !records.given.is_empty() || !records.refused.is_empty() {
-            let inbox = machine.inbox_mut();
-            inbox.cancel = records.cancel.take();
-            std::mem::take(&mut records.given).into_iter().for_each(|(pos, seq)| inbox.signals.give(pos, seq));
-            std::mem::take(&mut records.refused).into_iter().for_each(|pos| inbox.signals.refuse(pos));
-        }
-        machine.records = records;
-        Ok(machine)
+        })
     }
 
     // ---- called by operations ----
@@ -204,18 +168,7 @@ impl Machine {
     /// Opens an operation when user code calls it, and assigns its identity.
     pub fn open(&mut self, kind: OpKind, base: Arc<str>, site: Arc<str>) -> Slot {
         let identity = self.identities.take(base);
-        let op = Op {
-            key: identity.base.clone(),
-            identity,
-            kind,
-            site,
-            aliases: Vec::new(),
-            spec: None,
-            record: record::OpRecord::default(),
-            phase: OpPhase::Called,
-            timer: None,
-        };
-        self.ops.insert(op)
+        self.ops.open(kind, identity, site)
     }
 
     /// Changes the identity of an operation that was just opened, because it turns out to have a key.
@@ -250,91 +203,53 @@ impl Machine {
         op.spec = Some(spec);
         op.key = op.identity.text();
         self.last_begun = Some((op.key.clone(), op.site.clone()));
-        if self.renamed.contains(&op.key) {
-            let (name, site) = (op.key.clone(), op.site.clone());
-            op.phase = OpPhase::Refused;
-            return self.fail(format!(
-                "{name} ({site}) was the name of another step in this run, which still uses it (`.was`); \
-                 give this one another name"
-            ));
+        if self.records.is_renamed(&op.key) {
+            let sentence = format!(
+                "{} ({}) was the name of another step in this run, which still uses it (`.was`); \
+                 give this one another name",
+                op.key, op.site
+            );
+            return self.ops.refuse(slot, sentence);
         }
-        let mut record = self.records.take(&op.key);
-        for alias in &op.aliases {
-            if record.is_some() {
-                break;
-            }
-            let old = numbered(alias, op.identity.occurrence);
-            record = self.records.take(&old);
-            if record.is_some() {
-                self.renamed.insert(old.clone());
-                op.key = old;
-            }
-        }
+        let old_names = op.aliases.iter().map(|alias| numbered(alias, op.identity.occurrence));
+        let record = self.records.find(&mut op.key, old_names);
         if op.identity.is_ambiguous {
-            let (name, site) = (op.key.clone(), op.site.clone());
-            op.phase = OpPhase::Refused;
-            return self.fail(format!(
-                "{name} ({site}) was called while another {} without a key was outstanding; \
+            let sentence = format!(
+                "{} ({}) was called while another {} without a key was outstanding; \
                  give each a `.key(..)` or a `scope(..)`",
-                op_words(&name)
-            ));
+                op.key,
+                op.site,
+                op_words(&op.key)
+            );
+            return self.ops.refuse(slot, sentence);
         }
         let (record, outcome) = record.unwrap_or_default();
         op.record = record;
-        match outcome {
-            Some(found) => {
-                op.phase = OpPhase::Settled { seq: found.seq, at: found.at, outcome: found.outcome };
-                self.deliveries.add(found.seq, slot);
-            }
-            None => {
-                op.phase = OpPhase::Idle;
-                self.frontier.idle.push(slot);
-            }
-        }
+        self.ops.continue_from(slot, outcome);
     }
 
     /// Polls an operation, which must have [begun](Self::begin).
     pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
-        if self.may_begin() && matches!(self.ops.phase(slot), Some(OpPhase::Idle)) {
-            self.frontier.idle.retain(|other| *other != slot);
-            self.begin_work(slot, now);
-            // It is being polled right now, so it needs no wake.
-            self.frontier.wakes.retain(|other| *other != slot);
+        if self.ops.is_idle(slot) && self.may_begin() {
+            self.ops.begin_polled(slot, now);
         }
-        match self.ops.phase(slot) {
-            Some(OpPhase::Working { .. } | OpPhase::FallingBack { .. }) => {
-                self.attempt(slot).map_or(Polled::Pending, Polled::Work)
-            }
-            Some(OpPhase::Delivered { seq, .. }) => self.consume(slot, *seq),
-            _ => Polled::Pending,
+        let polled = self.ops.poll(slot);
+        if matches!(polled, Polled::Ready(_)) {
+            self.close(slot);
         }
+        polled
     }
 
-    /// Returns `true` if the operation has been polled before.
-    #[must_use]
-    pub fn has_begun(&self, slot: Slot) -> bool {
-        !matches!(self.ops.phase(slot), Some(OpPhase::Called) | None)
+    /// Reports the result of an attempt of a step, or of its fallback. A result that comes too late to count is
+    /// ignored.
+    pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
+        self.ops.finish(slot, result, now);
     }
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
-        let Some(op) = self.ops.remove(slot) else { return };
-        self.identities.end(&op.identity);
-        match op.phase {
-            OpPhase::Idle => self.frontier.idle.retain(|other| *other != slot),
-            OpPhase::Starting { .. } => self.frontier.starting.retain(|other| *other != slot),
-            OpPhase::Settled { seq, .. } => self.deliveries.remove(seq),
-            OpPhase::Delivered { seq, .. } => self.deliveries.consumed(slot, seq),
-            _ => {}
-        }
-        self.deliveries.closed(slot);
-        if let (Some(Spec::Wait { name, .. }), Some(inbox)) = (&op.spec, self.inbox.as_deref_mut()) {
-            inbox.stop_waiting(name.as_str(), slot);
-            if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
-            | OpPhase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
-            {
-                inbox.signals.give_back(name.as_str(), pos, seq, payload);
-            }
+        if let Some(identity) = self.ops.close(slot) {
+            self.identities.end(&identity);
         }
     }
 
@@ -352,16 +267,11 @@ impl Machine {
         if !self.may_deliver() || self.is_over() {
             return None;
         }
-        let slot = match self.deliveries.advance(self.recorder.durable())? {
-            Delivery::Held(slot) => return Some(slot),
-            Delivery::New(slot) => slot,
-        };
-        let op = self.ops.get_mut(slot)?;
-        if let OpPhase::Settled { seq, at, outcome } = std::mem::replace(&mut op.phase, OpPhase::Refused) {
-            op.phase = OpPhase::Delivered { seq, outcome };
+        let (slot, at) = self.ops.deliver()?;
+        if let Some(at) = at {
             self.now = self.now.max(at);
+            self.is_at_frontier = false;
         }
-        self.frontier.is_reached = false;
         Some(slot)
     }
 
@@ -372,67 +282,136 @@ impl Machine {
         if self.mode == Mode::Shadow || self.is_frozen || self.is_over() {
             return false;
         }
-        self.take_controls(now);
-        if self.is_held() || self.has_next() {
-            return !self.frontier.wakes.is_empty();
+        self.ops.take_controls(now);
+        if !self.ops.inbox.is_held() && !self.ops.has_next() {
+            self.ops.deliveries.end_turn();
+            self.is_at_frontier = true;
+            self.ops.advance(now);
         }
-        self.deliveries.end_turn();
-        self.frontier.is_reached = true;
-        if !self.frontier.idle.is_empty() {
-            std::mem::take(&mut self.frontier.idle).into_iter().for_each(|slot| self.begin_work(slot, now));
-        }
-        self.bind_signals(now);
-        self.end_due(now);
-        !self.frontier.wakes.is_empty()
+        self.ops.has_wakes()
+    }
+
+    /// Takes the control messages in order of arrival, as [`act`](Self::act) does.
+    pub fn take_controls(&mut self, now: Timestamp) {
+        self.ops.take_controls(now);
+    }
+
+    /// Moves a shadow machine past its frontier, as far as the future is known: binds received signals to the waits
+    /// that expect them, or else ends the sleep that is due first. Returns `false` if a step, or a signal that has not
+    /// arrived, decides what comes next.
+    ///
+    /// ```
+    /// # use outlive_core::{time::Timestamp, workflow::*};
+    /// # let now = Timestamp::from_millis(1);
+    /// let mut copy = Machine::new(Mode::Shadow, 7, now, &[]).unwrap();
+    /// let slot = copy.open(OpKind::Sleep, "sleep".into(), "src/shop.rs:12".into());
+    /// copy.begin(slot, Spec::SleepUntil(Timestamp::MAX));
+    /// assert_eq!(copy.deliver(), None);
+    /// assert!(copy.foresee(now));
+    /// assert_eq!(copy.deliver(), Some(slot), "the code continues after the sleep");
+    /// ```
+    pub fn foresee(&mut self, now: Timestamp) -> bool {
+        self.mode == Mode::Shadow
+            && self.may_deliver()
+            && !self.is_over()
+            && !self.ops.has_next()
+            && self.ops.foresee(now)
     }
 
     /// Takes the operations that have to be polled again because of what the machine did.
     pub fn take_wakes(&mut self) -> Vec<Slot> {
-        // Keeps the buffer if it is empty.
-        if self.frontier.wakes.is_empty() { Vec::new() } else { std::mem::take(&mut self.frontier.wakes) }
-    }
-
-    /// Receives messages without a gap: all up to the last of these have arrived. Those that cannot be acted on yet are
-    /// kept.
-    pub fn receive_all(&mut self, inbox: Vec<Inbound>) {
-        if !inbox.is_empty() {
-            self.inbox_mut().receive_all(inbox);
-        }
-    }
-
-    /// Receives one message. Messages from other processes with lower positions may not have been received yet.
-    pub fn receive(&mut self, inbound: Inbound) {
-        self.inbox_mut().receive(inbound);
+        self.ops.take_wakes()
     }
 
     /// Marks everything up to `seq` as durable.
     pub fn durable(&mut self, seq: u64) {
-        self.recorder.set_durable(seq);
-        if self.frontier.starting.is_empty() {
-            return;
-        }
-        let (durable, ops, wakes) = (self.recorder.durable(), &mut self.ops, &mut self.frontier.wakes);
-        self.frontier.starting.retain(|slot| {
-            let Some(&OpPhase::Starting { seq, attempt, started }) = ops.phase(*slot) else { return false };
-            if seq > durable {
-                return true;
-            }
-            ops.set_phase(*slot, OpPhase::Working { attempt, started });
-            wakes.push(*slot);
-            false
-        });
+        self.ops.durable(seq);
     }
 
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
-        self.recorder.take_outgoing()
+        self.ops.recorder.take_outgoing()
     }
 
-    // ---- internals ----
-
-    fn inbox_mut(&mut self) -> &mut RunInbox {
-        self.inbox.get_or_insert_default()
+    /// Makes the run stuck, unless it already is. `sentence` says why and what to do.
+    pub fn fail(&mut self, sentence: String) {
+        self.ops.fail(sentence);
     }
+
+    /// Stops the machine from beginning or delivering anything. Bodies that are running may finish.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Returns the messages of the run, to receive more.
+    pub fn inbox_mut(&mut self) -> &mut RunInbox {
+        &mut self.ops.inbox
+    }
+
+    // ---- read by the driver and by checks ----
+
+    /// Returns the messages of the run.
+    #[must_use]
+    pub fn inbox(&self) -> &RunInbox {
+        &self.ops.inbox
+    }
+
+    /// Returns the outstanding operations.
+    #[must_use]
+    pub fn operations(&self) -> &Operations {
+        &self.ops
+    }
+
+    /// Returns the recorder, which numbers the entries of the run.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.ops.recorder
+    }
+
+    /// Returns the journal that the run began with, less what the code has asked for.
+    #[must_use]
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Returns what the run waits for when nothing in it can move.
+    #[must_use]
+    pub fn pause(&self) -> Pause<'_> {
+        Pause::of(&self.ops)
+    }
+
+    /// Returns why the run is stuck, if it is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.ops.trouble()
+    }
+
+    /// Returns `true` if the run is neither paused by hand nor frozen, so that outcomes may be delivered.
+    #[must_use]
+    pub fn may_deliver(&self) -> bool {
+        !self.is_frozen && !self.ops.inbox.is_held()
+    }
+
+    /// Returns `true` if an outcome is waiting and may be delivered.
+    #[must_use]
+    pub fn has_deliverable(&self) -> bool {
+        self.may_deliver() && !self.is_over() && self.ops.has_next()
+    }
+
+    /// Returns the operation that the next [`deliver`](Self::deliver) makes ready.
+    #[must_use]
+    pub fn next_delivery(&self) -> Option<Slot> {
+        self.ops.deliveries.next().filter(|_| self.has_deliverable())
+    }
+
+    /// Returns the operation that most recently had its first poll, and its call site: the one to name when something
+    /// else goes wrong.
+    #[must_use]
+    pub fn last_awaited(&self) -> Option<(Arc<str>, Arc<str>)> {
+        self.last_begun.clone()
+    }
+
+    // ---- when ----
 
     /// Returns `true` if an operation may begin as soon as it is polled. During a replay it may not: an outcome that is
     /// still to be delivered could drop the operation, and then it must not have run.
@@ -441,117 +420,18 @@ impl Machine {
             return false;
         }
         // An unconsumed delivery, however old, may drop an operation that is polled before it is consumed.
-        self.deliveries.are_consumed() && (self.frontier.is_reached || (!self.is_replaying() && !self.has_controls()))
+        self.ops.deliveries.are_consumed()
+            && (self.is_at_frontier || (!self.is_replaying() && !self.ops.inbox.has_controls()))
     }
 
     /// Returns `true` if something that an earlier process recorded is still to be delivered or asked for.
     fn is_replaying(&self) -> bool {
-        self.records.has_unasked() || self.deliveries.is_next_up_to(self.records.seq)
-    }
-
-    /// Returns `true` if an outcome waits to be delivered.
-    fn has_next(&self) -> bool {
-        self.deliveries.has_next(self.recorder.durable())
+        self.records.has_orphans() || self.ops.deliveries.is_next_up_to(self.records.seq)
     }
 
     /// Returns `true` if nothing may begin any more because the run is stuck or terminated.
     fn is_over(&self) -> bool {
-        self.trouble.is_some() || self.terminate_reason().is_some()
-    }
-
-    fn consume(&mut self, slot: Slot, seq: u64) -> Polled {
-        if !self.deliveries.is_turn_of(slot, seq) {
-            return Polled::Pending;
-        }
-        let op = self.ops.get_mut(slot);
-        let phase = op.map(|op| std::mem::replace(&mut op.phase, OpPhase::Refused));
-        self.close(slot);
-        match phase {
-            Some(OpPhase::Delivered { outcome, .. }) => {
-                self.deliveries.consumed(slot, seq);
-                if let (Outcome::Signal { pos, .. }, Some(inbox)) = (&outcome, self.inbox.as_deref_mut()) {
-                    inbox.signals.consume(*pos);
-                }
-                Polled::Ready(outcome)
-            }
-            _ => Polled::Pending,
-        }
-    }
-
-    fn begin_work(&mut self, slot: Slot, now: Timestamp) {
-        match self.ops.get(slot).and_then(|op| op.spec.as_ref()) {
-            Some(Spec::Step(_)) => self.begin_step(slot, now),
-            Some(_) if self.cancel_reason().is_some() => {
-                self.settle(slot, EntryKind::OpCancelled, Outcome::Cancelled, now)
-            }
-            Some(&Spec::SleepFor(duration)) => self.begin_sleep(slot, now.after(duration), now),
-            Some(&Spec::SleepUntil(due)) => self.begin_sleep(slot, due, now),
-            Some(Spec::Wait { name, timeout, .. }) => {
-                let (name, limit) = (name.clone(), timeout.map(|limit| now.after(limit)));
-                self.begin_wait(slot, name.as_str(), limit, now)
-            }
-            None => {}
-        }
-    }
-
-    fn end_due(&mut self, now: Timestamp) {
-        while let Some(slot) = self.ops.take_due(now) {
-            match self.ops.get(slot).map(|op| op.kind) {
-                Some(OpKind::Sleep) => self.settle(slot, EntryKind::SleepDone, Outcome::Slept, now),
-                Some(OpKind::Wait) => self.settle(slot, EntryKind::WaitTimedOut, Outcome::TimedOut, now),
-                Some(OpKind::Step) => self.step_due(slot, now),
-                None => {}
-            }
-        }
-    }
-
-    /// Records the outcome of an operation, which gives it a delivery number.
-    fn settle(&mut self, slot: Slot, kind: EntryKind, outcome: Outcome, now: Timestamp) {
-        self.ops.clear_timer(slot);
-        if let Some(inbox) = self.inbox.as_deref_mut()
-            && let Some(Op { spec: Some(Spec::Wait { name, .. }), .. }) = self.ops.get(slot)
-        {
-            inbox.stop_waiting(name.as_str(), slot);
-        }
-        self.push(slot, kind, now, |entry| match &outcome {
-            Outcome::Value(payload) => entry.payload = Some(payload.clone()),
-            Outcome::Failed(failed) => entry.payload = Some(record::failed_to(failed)),
-            Outcome::Signal { pos, payload } => {
-                entry.payload = Some(payload.clone());
-                entry.due = Some(signal_mark(*pos));
-            }
-            Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
-        });
-        let seq = self.recorder.seq();
-        self.ops.set_phase(slot, OpPhase::Settled { seq, at: now, outcome });
-        self.deliveries.add(seq, slot);
-    }
-
-    /// Appends an entry about an operation, with its current attempt.
-    fn push(&mut self, slot: Slot, kind: EntryKind, now: Timestamp, fill: impl FnOnce(&mut Entry)) {
-        let Some(op) = self.ops.get(slot) else { return };
-        let entry = self.recorder.push(kind, &op.key, &op.site, now);
-        (entry.attempt, entry.started) = match op.phase {
-            OpPhase::Working { attempt, started } | OpPhase::Starting { attempt, started, .. } => {
-                (attempt, Some(started))
-            }
-            OpPhase::FallingBack { attempt, started, .. } => (attempt, Some(started)),
-            _ => (op.record.failed, None),
-        };
-        fill(entry);
-    }
-
-    /// Wakes an operation that still has a body, because the body is dropped when the operation is polled.
-    fn drop_body(&mut self, slot: Slot) {
-        if self.ops.get(slot).is_some_and(Op::is_working) {
-            self.frontier.wakes.push(slot);
-        }
-    }
-
-    /// Sets the time at which an operation continues by itself.
-    fn arm(&mut self, slot: Slot, due: Timestamp) {
-        self.ops.set_phase(slot, OpPhase::Armed);
-        self.ops.set_timer(slot, due);
+        self.ops.trouble().is_some() || self.ops.inbox.terminate_reason().is_some()
     }
 }
 
@@ -559,16 +439,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::failure::Cause;
-    use crate::message::Message;
-    use crate::payload::Payload;
-
-    /// Regression: the position after the highest possible one overflowed.
-    #[test]
-    fn message_at_the_highest_position_is_received() {
-        let mut machine = Machine::new(Mode::Live, 7, Timestamp::AT_ONCE, &[]).expect("an empty journal is valid");
-        machine.receive_all(vec![Inbound { pos: u64::MAX, at: Timestamp::AT_ONCE, message: Message::Pause }]);
-        assert!(machine.has_received(u64::MAX));
-    }
+    use crate::journal::EntryKind;
 
     /// Regression: the attempt after the highest possible one overflowed.
     #[test]

@@ -41,7 +41,7 @@ pub fn run(bytes: &[u8]) {
     let journal: Vec<Entry> = (1..=bytes.below(12)).map(|seq| any_entry(&mut bytes, seq)).collect();
     let mode = if bytes.is(6) { Mode::Shadow } else { Mode::Live };
     let Ok(machine) = Machine::new(mode, bytes.any(), bytes.moment(), &journal) else { return };
-    let handed = machine.seq();
+    let handed = machine.recorder().seq();
     let mut driver = Driver { machine, bytes, journal, open: Vec::new(), handed, positions: 0 };
     while !driver.bytes.is_empty() && driver.machine.trouble().is_none() {
         driver.go_on();
@@ -193,7 +193,11 @@ impl Driver<'_> {
         };
         let pos = if self.bytes.is(20) { self.bytes.any() } else { self.positions };
         let inbound = Inbound { pos, at: self.bytes.moment(), message };
-        if self.bytes.is(2) { self.machine.receive(inbound) } else { self.machine.receive_all(vec![inbound]) }
+        if self.bytes.is(2) {
+            self.machine.inbox_mut().receive(inbound)
+        } else {
+            self.machine.inbox_mut().receive_all(vec![inbound])
+        }
     }
 
     fn let_go(&mut self) {
@@ -204,17 +208,23 @@ impl Driver<'_> {
 
     fn ask(&mut self) {
         match self.bytes.below(12) {
-            0 => self.machine.hold(),
+            0 => self.machine.inbox_mut().hold(),
             1 => self.machine.freeze(),
-            2 => self.machine.forget_controls(),
+            2 => self.machine.inbox_mut().forget_controls(),
             3 => {
                 let now = self.bytes.moment();
                 self.machine.take_controls(now);
             }
             _ => {
                 let machine = &self.machine;
-                let _ = (machine.pause(), machine.next_due(), machine.outstanding(), machine.last_awaited());
-                let _ = (machine.orphans().count(), machine.is_quiet(), machine.has_deliverable());
+                let _ = (
+                    machine.pause().status(),
+                    machine.pause().due(),
+                    machine.pause().awaited(2),
+                    machine.last_awaited(),
+                );
+                let _ = (machine.records().orphans().count(), machine.operations().outstanding());
+                let _ = (machine.operations().is_quiet(), machine.has_deliverable());
             }
         }
     }

@@ -90,7 +90,7 @@ pub(super) struct Op {
     /// What the journal says about it, and what happened since.
     pub(super) record: OpRecord,
     pub(super) phase: OpPhase,
-    /// Its time in `Machine::timers`, if it has a timer.
+    /// Its time among the timers of the run, if it has one.
     pub(super) timer: Option<Timestamp>,
 }
 

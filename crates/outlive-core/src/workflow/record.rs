@@ -1,6 +1,6 @@
 //! The journal indexed by operation, for replay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::checksum::Sum;
@@ -49,7 +49,7 @@ pub(super) struct Recorded {
 
 /// A journal, by operation.
 #[derive(Default)]
-pub(super) struct Records {
+pub struct Records {
     /// The operations in the order of their first entry, each with its record until the code asks for it.
     ops: Vec<(Arc<str>, Option<Unasked>)>,
     /// The index of each operation in `ops`. The hash comes first because it compares faster than the text.
@@ -58,6 +58,8 @@ pub(super) struct Records {
     next: usize,
     /// The number of records that the code has not asked for.
     unasked: usize,
+    /// Old names under which renamed operations are recorded. No other operation may use them.
+    renamed: BTreeSet<Arc<str>>,
     pub(super) seq: u64,
     pub(super) cancel: Option<String>,
     /// Signals bound to a wait: inbox position and number of the binding entry, in journal order.
@@ -144,14 +146,42 @@ impl Records {
         Some((record, outcome))
     }
 
-    /// Returns `true` if there are records that the code has not asked for.
-    pub(super) fn has_unasked(&self) -> bool {
+    /// Takes the record of an operation that the code asks for, under the first of its old names that has one if there
+    /// is none under `op`, which is then set to the old name.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        op: &mut Arc<str>,
+        old_names: impl Iterator<Item = Arc<str>>,
+    ) -> Option<(OpRecord, Option<Recorded>)> {
+        let mut found = self.take(op);
+        for old in old_names {
+            if found.is_some() {
+                break;
+            }
+            found = self.take(&old);
+            if found.is_some() {
+                self.renamed.insert(old.clone());
+                *op = old;
+            }
+        }
+        found
+    }
+
+    /// Returns `true` if another operation is recorded under this name, as its old one.
+    pub(super) fn is_renamed(&self, op: &Arc<str>) -> bool {
+        self.renamed.contains(op)
+    }
+
+    /// Returns `true` if the journal has operations that the code has not asked for.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
         self.unasked > 0
     }
 
-    /// Returns the operations that the code has not asked for, each with its call site.
-    pub(super) fn unasked(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.ops.iter().filter_map(|(op, record)| Some((op, &record.as_ref()?.site)))
+    /// Returns the recorded operations that the code has not asked for, each with its call site.
+    pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ops.iter().filter_map(|(op, record)| Some((&**op, &*record.as_ref()?.site)))
     }
 }
 

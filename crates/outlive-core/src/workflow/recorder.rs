@@ -17,7 +17,7 @@ pub struct Outgoing {
 }
 
 /// Numbers the entries of a run.
-pub(super) struct Recorder {
+pub struct Recorder {
     /// The last number in use.
     seq: u64,
     /// The last number that is durable.
@@ -31,7 +31,9 @@ impl Recorder {
         Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() } }
     }
 
-    pub(super) fn seq(&self) -> u64 {
+    /// Returns the last sequence number in use.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
         self.seq
     }
 
@@ -39,7 +41,9 @@ impl Recorder {
         self.durable
     }
 
-    pub(super) fn is_durable(&self) -> bool {
+    /// Returns `true` if every entry is durable.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
         self.durable == self.seq
     }
 
@@ -74,7 +78,9 @@ impl Recorder {
         self.outgoing.taken.push(pos);
     }
 
-    pub(super) fn has_outgoing(&self) -> bool {
+    /// Returns `true` if there is something to make durable.
+    #[must_use]
+    pub fn has_outgoing(&self) -> bool {
         !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
     }
 

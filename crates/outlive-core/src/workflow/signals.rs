@@ -1,16 +1,20 @@
-//! Received signals that are not consumed, in order of arrival.
+//! Received signals that are not consumed, in order of arrival, and the waits for them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::payload::Payload;
 
-/// Signals by name. A signal bound to a wait that then lost a race returns to its old place.
+use super::Slot;
+
+/// Signals and waits by name. A signal bound to a wait that then lost a race returns to its old place.
 #[derive(Default)]
 pub(super) struct Signals {
     free: BTreeMap<Box<str>, VecDeque<(u64, Payload)>>,
     /// For each signal that is bound but not consumed, the entry that bound it last. Only dropping that wait returns
     /// the signal: an earlier wait may be dropped when the signal has long been bound to another.
     given: BTreeMap<u64, u64>,
+    /// The waits, in order of their first poll.
+    waiting: BTreeMap<Box<str>, Vec<Slot>>,
 }
 
 impl Signals {
@@ -26,13 +30,25 @@ impl Signals {
         }
     }
 
-    /// Returns `true` if there is a signal with this name to take.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.free.get(name).is_some_and(|queue| !queue.is_empty())
+    /// Returns the first signal with this name, if no wait was there before.
+    pub(super) fn unawaited(&self, name: &str) -> Option<&Payload> {
+        self.first(name).filter(|_| self.waiting.get(name).is_none_or(Vec::is_empty))
+    }
+
+    /// Returns the names that have been waited for and have a signal to take.
+    pub(super) fn awaited_names(&self) -> Vec<Box<str>> {
+        // Most runs have no wait, or no signal for it.
+        self.waiting.keys().filter(|name| self.first(name).is_some()).cloned().collect()
+    }
+
+    /// Returns the waits for this name and the first signal with it, if there are both.
+    pub(super) fn candidates(&self, name: &str) -> Option<(&[Slot], &Payload)> {
+        let slots = self.waiting.get(name).filter(|slots| !slots.is_empty())?;
+        Some((slots, self.first(name)?))
     }
 
     /// Returns the first signal with this name.
-    pub(super) fn first(&self, name: &str) -> Option<&Payload> {
+    fn first(&self, name: &str) -> Option<&Payload> {
         self.free.get(name)?.front().map(|(_, payload)| payload)
     }
 
@@ -62,5 +78,27 @@ impl Signals {
             self.given.remove(&pos);
             self.put(name, pos, payload);
         }
+    }
+
+    // ---- waits ----
+
+    /// Adds a wait for a signal.
+    pub(super) fn wait(&mut self, name: &str, slot: Slot) {
+        match self.waiting.get_mut(name) {
+            Some(slots) => slots.push(slot),
+            None => drop(self.waiting.insert(name.into(), vec![slot])),
+        }
+    }
+
+    /// Removes a wait for a signal.
+    pub(super) fn stop_waiting(&mut self, name: &str, slot: Slot) {
+        if let Some(slots) = self.waiting.get_mut(name) {
+            slots.retain(|other| *other != slot);
+        }
+    }
+
+    /// Returns all waits, by name.
+    pub(super) fn waits(&self) -> impl Iterator<Item = Slot> {
+        self.waiting.values().flatten().copied()
     }
 }

@@ -14,8 +14,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("RecordWire", "the stored form of `Record`, field by field"),
     ("RunLine", "a line of an exported file, one field per fact"),
     ("Rows", "the tables of the memory store, and one method per access to them"),
-    ("Machine", "still to be split: what drivers read of it, and the attempts of steps"),
-    ("RunDriver", "still to be split: the user's future with its polls, and what a replay needs"),
 ];
 
 fn struct_of(fields: usize) -> String {

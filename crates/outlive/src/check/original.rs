@@ -46,13 +46,13 @@ impl Original<'_> {
         let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
         let resident = Arc::new(resident.guessing(guesses));
         for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
-            resident.lock().machine.receive(inbound.clone());
+            resident.lock().machine.inbox_mut().receive(inbound.clone());
         }
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
         let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
-            !(is_ending || is_strict && machine.has_orphans())
+            !(is_ending || is_strict && machine.records().has_orphans())
         });
         if let Some(type_name) = resident.lock().unmade {
             return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
@@ -67,7 +67,7 @@ impl Original<'_> {
     pub(super) fn ended(&self, copy: &Copy, end: &CopyEnd) -> Result<Verdict, Verdict> {
         self.check_end(end)?;
         self.check_strict(copy, &[])?;
-        let is_cancelled = copy.resident.lock().machine.cancel_reason().is_some();
+        let is_cancelled = copy.resident.lock().machine.inbox().cancel_reason().is_some();
         match end {
             // A run that was executing may have been about to fail.
             CopyEnd::Failed(failure) if self.is_quiet() && !is_cancelled => {
@@ -131,14 +131,14 @@ impl Original<'_> {
 
     fn orphans(&self, copy: &Copy) -> Vec<Operation> {
         let state = copy.resident.lock();
-        if !state.machine.has_orphans() {
+        if !state.machine.records().has_orphans() {
             return Vec::new();
         }
         let mut firsts = BTreeMap::new();
         for entry in self.journal {
             firsts.entry(&*entry.op).or_insert(entry.seq);
         }
-        let mut orphans: Vec<_> = state.machine.orphans().collect();
+        let mut orphans: Vec<_> = state.machine.records().orphans().collect();
         orphans.sort_by_key(|(op, _)| firsts.get(op));
         orphans.into_iter().map(|(op, site)| Operation { name: op.to_owned(), site: site.to_owned() }).collect()
     }

@@ -58,7 +58,7 @@ impl OpenOperation {
         if let Err(error) = check("key", key) {
             return self.refuse(error);
         }
-        if self.slot.is_some_and(|slot| self.resident.lock().machine.has_begun(slot)) {
+        if self.slot.is_some_and(|slot| self.resident.lock().machine.operations().has_begun(slot)) {
             return;
         }
         self.key = Some(key.into());
@@ -111,11 +111,12 @@ impl OpenOperation {
         let Some(slot) = self.slot else { return Ok(Polled::Pending) };
         let now = self.resident.now();
         let mut state = self.resident.lock();
-        if !state.machine.has_begun(slot) {
+        if !state.machine.operations().has_begun(slot) {
             let was = self.was.iter().map(|was| self.base(was));
             was.chain(self.guess()).for_each(|old| state.machine.alias(slot, old));
             state.machine.begin(slot, spec());
-            let recorded = self.resident.trial.as_ref().and_then(|_| state.machine.recorded(slot).cloned());
+            let recorded =
+                self.resident.trial.as_ref().and_then(|_| state.machine.operations().recorded(slot).cloned());
             if let Some(payload) = recorded {
                 drop(state);
                 let read = read(self.name(), &payload);

@@ -77,5 +77,5 @@ impl Future for Sleep<'_> {
 /// Returns the error of an operation in a cancelled run.
 pub(super) fn cancelled(operation: &OpenOperation) -> Error {
     let state = operation.resident.lock();
-    Error::Cancelled { reason: state.machine.cancel_reason().unwrap_or_default().to_owned() }
+    Error::Cancelled { reason: state.machine.inbox().cancel_reason().unwrap_or_default().to_owned() }
 }

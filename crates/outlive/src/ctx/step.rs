@@ -622,7 +622,7 @@ where
         resident.env.attempts.report(|| {
             let (seq, is_durable) = {
                 let state = resident.lock();
-                (state.machine.seq(), state.machine.is_durable())
+                (state.machine.recorder().seq(), state.machine.recorder().is_durable())
             };
             Begun {
                 at: resident.now(),
@@ -731,6 +731,6 @@ fn idempotency_key(operation: &OpenOperation) -> String {
 
 /// Returns the step's identity in the journal.
 fn identity(operation: &OpenOperation) -> Arc<str> {
-    let key = operation.slot().and_then(|slot| operation.resident.lock().machine.key(slot));
+    let key = operation.slot().and_then(|slot| operation.resident.lock().machine.operations().key(slot));
     key.unwrap_or_else(|| Arc::from(""))
 }

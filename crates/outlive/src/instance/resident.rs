@@ -205,13 +205,14 @@ impl ResidentState {
 
     /// Notes that the body of a step can continue. Returns `false` if that was known or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
-        self.machine.is_working(slot) && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
+        self.machine.operations().is_working(slot)
+            && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
     /// Returns `true` if at most one operation is outstanding and only operations hold wakers of the run. Then no two
     /// branches are in progress, and their order cannot matter.
     pub(crate) fn is_sequential(&self, run_waker: &Arc<RunWaker>, waker: &Waker) -> bool {
-        self.machine.is_single() && self.holds_all(run_waker, waker)
+        self.machine.operations().is_single() && self.holds_all(run_waker, waker)
     }
 
     /// Returns `true` if nothing but operations, and the driver that polls the run, holds a waker of it.

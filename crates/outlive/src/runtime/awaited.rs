@@ -15,10 +15,10 @@ const BRANCHES_MAX: usize = 16;
 
 /// Returns the note of a run that pauses with this status. A single sleep needs none, as the status says it all.
 pub(crate) fn note(machine: &Machine, status: Status) -> Option<String> {
-    if machine.is_held() || (machine.is_single() && status.as_str() == "sleeping") {
+    if machine.inbox().is_held() || (machine.operations().is_single() && status.as_str() == "sleeping") {
         return None;
     }
-    let (awaited, has_more) = machine.awaited(BRANCHES_MAX);
+    let (awaited, has_more) = machine.pause().awaited(BRANCHES_MAX);
     let is_single = awaited.len() == 1;
     let parts: Vec<_> = awaited.iter().map(|asked| part(asked, is_single)).collect();
     (!parts.is_empty()).then(|| format!("{BEGIN}{}{}", parts.join(", "), if has_more { MORE } else { "" }))

@@ -77,7 +77,7 @@ pub(crate) fn compare(
     input: &Payload,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let asked = live.lock().machine.outstanding();
+    let asked = live.lock().machine.operations().outstanding();
     copies_of(handler, live, input, journal, |copy| {
         if let Some(end) = &copy.end {
             return Err(differs(&format!("{asked:?}"), &format!("nothing: it ended with {end}")));
@@ -235,7 +235,7 @@ fn replay_aloud(
         let mut state = resident.lock();
         let mut next = state.machine.deliver();
         if next.is_none() {
-            asked.get_or_insert_with(|| state.machine.asked());
+            asked.get_or_insert_with(|| state.machine.operations().asked());
             let may_go_on = foreseen < FORESEEN_MAX && may_look_ahead(&state.machine);
             if !may_go_on || !state.machine.foresee(now) {
                 break;
@@ -249,7 +249,7 @@ fn replay_aloud(
     }
     let (last, unread) = {
         let state = resident.lock();
-        (state.machine.asked(), state.unread.values().next().cloned())
+        (state.machine.operations().asked(), state.unread.values().next().cloned())
     };
     let asked = asked.unwrap_or_else(|| last.clone());
     // A panic while a copy is dropped is reported by the run itself.

@@ -74,9 +74,9 @@ pub(crate) fn strict(machine: &Machine, asked: &[Arc<str>]) -> Option<String> {
 
 /// Lists what is recorded and was not asked for, if anything.
 pub(crate) fn orphans(machine: &Machine) -> Option<String> {
-    if !machine.has_orphans() {
+    if !machine.records().has_orphans() {
         return None;
     }
-    let names: Vec<_> = machine.orphans().map(|(op, site)| format!("{op} ({site})")).collect();
+    let names: Vec<_> = machine.records().orphans().map(|(op, site)| format!("{op} ({site})")).collect();
     Some(names.join(", "))
 }

@@ -16,33 +16,28 @@
 //! When nothing in a run can move by itself, the run pauses: it is released in the store, and may leave memory until a
 //! time or a message resumes it.
 
-use std::collections::VecDeque;
+mod end;
+mod script;
+mod user;
+
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use outlive_core::failure::Failure;
-use outlive_core::journal::Entry;
-use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
 use outlive_core::time::Timestamp;
-use outlive_core::workflow::{Machine, Outgoing, Slot};
+use outlive_core::workflow::Outgoing;
 
-use crate::error::{BoxError, failure_of};
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, RareArrivals};
-use crate::instance::panics;
-use crate::instance::polls::ROUND;
-use crate::instance::resident::{ResidentRun, RunWaker};
+use crate::instance::resident::ResidentRun;
 use crate::runtime::awaited;
-use crate::runtime::begin::begin;
-use crate::runtime::replay;
 use crate::runtime::stuck;
-use crate::workflow::{Handler, WorkflowFuture};
 
-/// How many times a future may wake itself in its own poll before others get a turn.
-const TURNS_MAX: u32 = 256;
+use end::RunEnd;
+pub(crate) use script::Script;
+use user::{TURNS_MAX, UserFuture};
 
 /// The driver's connection to its worker: where commits go, and who is notified of the run's state.
 pub(crate) trait RunHost: Send + Sync {
@@ -70,23 +65,10 @@ pub(crate) trait RunHost: Send + Sync {
 pub(crate) struct RunDriver<S: RunHost> {
     resident: Arc<ResidentRun>,
     host: S,
-    handler: Arc<dyn Handler>,
-    is_strict: bool,
     epoch: Epoch,
-    input: Payload,
-    /// The user's future, until the run ends.
-    future: Option<WorkflowFuture>,
-    run_waker: Arc<RunWaker>,
-    waker: Waker,
+    script: Script,
+    user: UserFuture,
     phase: RunPhase,
-    /// Whether the user's future needs a poll.
-    is_woken: bool,
-    /// Operations to wake for a reason other than a delivery, one per poll.
-    wakes: VecDeque<Slot>,
-    /// Whether the current polls have a reason other than a delivery. A replay does not make them.
-    is_besides: bool,
-    /// The number of such polls since the last delivery, modulo [`ROUND`].
-    polls_besides: u8,
     is_stopping: bool,
     /// The run must leave memory while it is paused, because there is no room for it.
     is_leaving: bool,
@@ -94,22 +76,12 @@ pub(crate) struct RunDriver<S: RunHost> {
     timer: Option<Timestamp>,
     /// What has arrived, until it is read.
     arrivals: Arrivals,
-    /// Everything that is durable, kept to replay a copy of the run. Empty unless paranoid.
-    journal: Vec<Entry>,
-    span: tracing::Span,
-    /// Whether user code repeats what it did before, and the delivery after which it may do something new.
-    is_replay: bool,
-    new_from: u64,
 }
 
 /// What a driver starts with.
 pub(crate) struct Begin {
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) is_strict: bool,
+    pub(crate) script: Script,
     pub(crate) epoch: Epoch,
-    pub(crate) input: Payload,
-    /// Empty unless paranoid.
-    pub(crate) journal: Vec<Entry>,
     /// The number of the first delivery after which user code may do something new.
     pub(crate) new_from: u64,
 }
@@ -128,53 +100,28 @@ enum RunPhase {
     Ending(RunEnd),
 }
 
-/// How a run ends.
-#[derive(Clone)]
-enum RunEnd {
-    Completed(Payload),
-    Failed(Failure),
-    Terminated(String),
-    Stuck(String),
-}
-
 impl<S: RunHost> RunDriver<S> {
     pub(crate) fn new(resident: Arc<ResidentRun>, host: S, begin: Begin) -> Self {
-        let Begin { handler, is_strict, epoch, input, journal, new_from } = begin;
-        let run_waker = RunWaker::new(&resident);
-        let mut drive = Self {
+        let Begin { script, epoch, new_from } = begin;
+        let mut driver = Self {
+            user: UserFuture::new(&resident, new_from),
+            resident,
             host,
-            handler,
-            is_strict,
             epoch,
-            input,
-            future: None,
-            waker: Waker::from(run_waker.clone()),
-            run_waker,
+            script,
             phase: RunPhase::Running,
-            is_woken: true,
-            wakes: VecDeque::new(),
-            is_besides: false,
-            polls_besides: 0,
             is_stopping: false,
             is_leaving: false,
             timer: None,
             arrivals: Arrivals::default(),
-            journal,
-            span: logs::run(&resident.info),
-            is_replay: new_from > 0,
-            new_from,
-            resident,
         };
-        drive.begin();
-        drive
+        driver.begin();
+        driver
     }
 
     fn begin(&mut self) {
-        let call = || begin(&*self.handler, &self.resident, &self.input);
-        let begun = self.span.in_scope(|| if self.is_replay { self.resident.env.silence.keep(call) } else { call() });
-        match begun {
-            Ok(future) => self.future = Some(future),
-            Err(problem) => self.resident.lock().machine.fail(problem.into_sentence()),
+        if let Err(problem) = self.user.begin(&self.resident, &self.script) {
+            self.resident.lock().machine.fail(problem.into_sentence());
         }
     }
 
@@ -197,7 +144,7 @@ impl<S: RunHost> RunDriver<S> {
         }
         match self.phase {
             RunPhase::Running => self.go_on(),
-            RunPhase::Paused if self.resident.lock().machine.terminate_reason().is_some() => self.go_on(),
+            RunPhase::Paused if self.resident.lock().machine.inbox().terminate_reason().is_some() => self.go_on(),
             RunPhase::Paused => {
                 self.look_up();
                 if matches!(self.phase, RunPhase::Paused) && (self.is_stopping || self.is_leaving) {
@@ -218,18 +165,18 @@ impl<S: RunHost> RunDriver<S> {
         if let Some(rare) = rare {
             answers = rare.answers;
             if !rare.inbox.is_empty() {
-                state.machine.receive_all(rare.inbox);
+                state.machine.inbox_mut().receive_all(rare.inbox);
             }
             for (message, before) in rare.messages {
-                has_gap |= !state.machine.has_received(before);
+                has_gap |= !state.machine.inbox().has_received(before);
                 if !has_gap {
-                    state.machine.receive(message);
+                    state.machine.inbox_mut().receive(message);
                 }
             }
             rare.damage.into_iter().for_each(|sentence| state.machine.fail(sentence));
         }
         if arrivals.is_claimed {
-            state.machine.look_again();
+            state.machine.inbox_mut().look_again();
         }
         if arrivals.is_foreign {
             let sentence = stuck::foreign(&state.machine, "was woken by");
@@ -238,7 +185,7 @@ impl<S: RunHost> RunDriver<S> {
         if self.is_stopping {
             state.machine.freeze();
         }
-        self.wakes.extend(arrivals.woken.drain(..).filter(|slot| state.wake_body(*slot)));
+        self.user.add_wakes(arrivals.woken.drain(..).filter(|slot| state.wake_body(*slot)));
         drop(state);
         if has_gap {
             // A message from another process came before it. Order counts, so the whole inbox is read.
@@ -253,7 +200,7 @@ impl<S: RunHost> RunDriver<S> {
             (Answer::Unseen(messages), phase) => {
                 debug_assert!(!matches!(phase, RunPhase::Resuming), "a run that resumes has no unseen messages");
                 let mut state = self.resident.lock();
-                state.machine.receive_all(messages);
+                state.machine.inbox_mut().receive_all(messages);
                 drop(state);
                 if let RunPhase::Ending(end) = std::mem::replace(&mut self.phase, RunPhase::Running) {
                     self.end(end);
@@ -268,18 +215,18 @@ impl<S: RunHost> RunDriver<S> {
             (Answer::Done, RunPhase::Pausing) => {
                 let wake = {
                     let mut state = self.resident.lock();
-                    state.machine.forget_controls();
-                    state.machine.next_due()
+                    state.machine.inbox_mut().forget_controls();
+                    state.machine.pause().due()
                 };
                 self.phase = RunPhase::Paused;
                 self.is_leaving = !self.host.paused(&self.resident, wake);
                 // A message that came in the meantime is looked at first.
-                self.is_leaving && !self.resident.lock().machine.has_new() && self.leave()
+                self.is_leaving && !self.resident.lock().machine.inbox().has_new() && self.leave()
             }
             (Answer::Done, RunPhase::Resuming) => {
                 self.is_leaving = false;
                 self.host.resumed(&self.resident);
-                self.resident.lock().machine.forget_controls();
+                self.resident.lock().machine.inbox_mut().forget_controls();
                 self.phase = RunPhase::Running;
                 false
             }
@@ -291,7 +238,7 @@ impl<S: RunHost> RunDriver<S> {
     fn go_on(&mut self) {
         let mut turns = 0;
         loop {
-            if let Some(end) = self.poll_user() {
+            if let Some(end) = self.user.poll(&self.resident) {
                 return self.end(end);
             }
             turns += 1;
@@ -302,142 +249,44 @@ impl<S: RunHost> RunDriver<S> {
                 drop(state);
                 return self.end(end);
             }
-            if let Some(reason) = state.machine.terminate_reason() {
+            if let Some(reason) = state.machine.inbox().terminate_reason() {
                 let end = RunEnd::Terminated(reason.to_owned());
                 drop(state);
                 return self.end(end);
             }
-            if self.is_woken && self.future.is_some() {
+            if self.user.is_restless() {
                 // The future is not quiet yet, and others want their turn. Nothing is delivered before it is quiet.
                 drop(state);
                 return self.flush(None);
             }
             drop(state);
             // Deliveries first: between them, there are no polls to make up for.
-            if self.deliver_next() || self.wake_next() {
-                if turns > TURNS_MAX && self.is_woken {
+            if self.user.deliver_next(&self.resident) || self.user.wake_next(&self.resident) {
+                if turns > TURNS_MAX && self.user.is_woken() {
                     return self.flush(None);
                 }
                 continue;
             }
             let mut state = self.resident.lock();
-            if let Some(sentence) = self.strict_trouble(&state.machine) {
+            if let Some(sentence) = self.script.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(RunEnd::Stuck(sentence));
             }
             let has_acted = state.act(self.resident.now()) || state.machine.has_deliverable();
-            self.wakes.extend(state.machine.take_wakes());
+            self.user.add_wakes(state.machine.take_wakes());
             drop(state);
-            if !has_acted && self.wakes.is_empty() {
+            if !has_acted && !self.user.has_wakes() {
                 break;
             }
         }
         self.flush(None);
-        self.settle();
+        self.rest();
     }
 
     /// Describes what is recorded and was never asked for.
     fn orphans(&self) -> Option<String> {
         let names = stuck::orphans(&self.resident.lock().machine)?;
         Some(format!("recorded but not asked for by this version of the code: {names}"))
-    }
-
-    /// Returns what is wrong with a strict run that has reached the end of its journal.
-    fn strict_trouble(&self, machine: &Machine) -> Option<String> {
-        if self.is_strict { stuck::strict(machine, &machine.outstanding()) } else { None }
-    }
-
-    /// Polls the user's future for as long as it wakes itself. Returns how it ended, if it did.
-    fn poll_user(&mut self) -> Option<RunEnd> {
-        let future = self.future.as_mut()?;
-        if !self.is_woken {
-            return None;
-        }
-        self.is_woken = false;
-        let resident = &self.resident;
-        let cx = &mut Context::from_waker(&self.waker);
-        let _in_span = self.span.enter();
-        for _ in 0..TURNS_MAX {
-            if self.is_besides {
-                self.polls_besides = (self.polls_besides + 1) % ROUND;
-            }
-            let mut poll = || resident.polling(|| panics::poll(future.as_mut(), cx));
-            match if self.is_replay { resident.env.silence.keep(poll) } else { poll() } {
-                Poll::Ready(Ok(Ok(output))) => return Some(RunEnd::Completed(output)),
-                Poll::Ready(Ok(Err(error))) => return Some(failed(error)),
-                Poll::Ready(Err(panic)) => {
-                    return Some(RunEnd::Stuck(stuck::panicked(&panic)));
-                }
-                Poll::Pending if self.run_waker.take() => resident.lock().regions.end_poll(),
-                Poll::Pending => return None,
-            }
-        }
-        self.is_woken = true;
-        None
-    }
-
-    /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
-    /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
-    /// together.
-    fn wake_next(&mut self) -> bool {
-        self.is_besides = true;
-        let mut has_woken = false;
-        while let Some(slot) = self.wakes.pop_front() {
-            let mut state = self.resident.lock();
-            let Some(waker) = state.waker(slot) else { continue };
-            if waker.will_wake(&self.waker) {
-                (self.is_woken, has_woken) = (true, true);
-                continue;
-            }
-            if has_woken {
-                self.wakes.push_front(slot);
-                break;
-            }
-            let waker = waker.clone();
-            state.regions.expect_poll(&waker);
-            drop(state);
-            self.wake(&waker);
-            return true;
-        }
-        has_woken
-    }
-
-    /// Delivers one more outcome to user code, once every future has been polled as often as in a replay, or more often
-    /// by a multiple of [`ROUND`].
-    fn deliver_next(&mut self) -> bool {
-        let mut state = self.resident.lock();
-        let is_owing = self.polls_besides != 0 || state.regions.has_debts();
-        if is_owing && state.machine.has_deliverable() {
-            if state.is_sequential(&self.run_waker, &self.waker) {
-                state.regions.forgive();
-                self.polls_besides = 0;
-            } else if let Some(waker) = state.regions.next_owed() {
-                drop(state);
-                self.is_besides = true;
-                self.wake(&waker);
-                return true;
-            } else if self.polls_besides != 0 {
-                (self.is_besides, self.is_woken) = (true, true);
-                return true;
-            }
-        }
-        let slot = state.machine.deliver();
-        self.is_replay = self.is_replay && state.machine.delivered() < self.new_from;
-        let waker = slot.and_then(|slot| state.waker(slot)).cloned();
-        waker.iter().for_each(|waker| state.regions.expect_delivery(waker));
-        drop(state);
-        self.is_besides = false;
-        waker.into_iter().for_each(|waker| self.wake(&waker));
-        slot.is_some()
-    }
-
-    /// Wakes an operation on behalf of the run.
-    fn wake(&mut self, waker: &Waker) {
-        if waker.will_wake(&self.waker) {
-            return self.is_woken = true;
-        }
-        self.resident.polling(|| waker.wake_by_ref());
-        self.is_woken |= self.run_waker.take();
     }
 
     /// Submits what is to be made durable, with a new state if there is one.
@@ -448,10 +297,10 @@ impl<S: RunHost> RunDriver<S> {
             if outgoing.is_none() && state.is_none() {
                 return;
             }
-            let none = || Outgoing { seq_before: locked.machine.seq(), ..Outgoing::default() };
+            let none = || Outgoing { seq_before: locked.machine.recorder().seq(), ..Outgoing::default() };
             let Outgoing { seq_before, entries, mut taken } = outgoing.unwrap_or_else(none);
             if state.is_some() {
-                taken.extend_from_slice(locked.machine.controls_done());
+                taken.extend_from_slice(locked.machine.inbox().controls_done());
             }
             Commit {
                 writes: Vec::new(),
@@ -465,25 +314,25 @@ impl<S: RunHost> RunDriver<S> {
         };
         commit.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
         if self.resident.env.is_paranoid {
-            self.journal.extend(commit.entries.iter().cloned());
+            self.script.journal.extend(commit.entries.iter().cloned());
         }
         self.host.submit(&self.resident, commit);
     }
 
     /// Called when nothing moves by itself. Pauses the run if nothing of it is in progress, otherwise sets its next
     /// timer.
-    fn settle(&mut self) {
+    fn rest(&mut self) {
         if self.is_stopping {
             return;
         }
         let state = self.resident.lock();
-        let due = state.machine.next_due();
-        if !state.machine.is_quiet() {
+        let due = state.machine.pause().due();
+        if !state.machine.operations().is_quiet() {
             drop(state);
             return self.set_timer(due);
         }
-        let (status, is_held) = (state.machine.pause(), state.machine.is_held());
-        if state.machine.is_forsaken() {
+        let (status, is_held) = (state.machine.pause().status(), state.machine.inbox().is_held());
+        if state.machine.pause().is_forsaken() {
             let sentence = stuck::foreign(&state.machine, "waits for");
             drop(state);
             return self.end(RunEnd::Stuck(sentence));
@@ -491,7 +340,7 @@ impl<S: RunHost> RunDriver<S> {
         drop(state);
         if self.resident.env.is_paranoid
             && !is_held
-            && let Err(sentence) = replay::compare(&*self.handler, &self.resident, &self.input, &self.journal)
+            && let Err(sentence) = self.script.compare(&self.resident)
         {
             return self.end(RunEnd::Stuck(sentence));
         }
@@ -502,12 +351,12 @@ impl<S: RunHost> RunDriver<S> {
         self.phase = RunPhase::Pausing;
         self.set_timer(None);
         let mut locked = self.resident.lock();
-        locked.machine.take_new();
+        locked.machine.inbox_mut().take_new();
         let state = NewState {
             status,
             wake,
             is_owned: false,
-            seen: Some(locked.machine.seen()),
+            seen: Some(locked.machine.inbox().seen()),
             outcome: None,
             note: awaited::note(&locked.machine, status),
             at: self.resident.now(),
@@ -520,20 +369,20 @@ impl<S: RunHost> RunDriver<S> {
     fn look_up(&mut self) {
         let now = self.resident.now();
         let mut state = self.resident.lock();
-        let was_held = state.machine.is_held();
+        let was_held = state.machine.inbox().is_held();
         if state.machine.trouble().is_some() {
             drop(state);
             self.phase = RunPhase::Running;
             return self.go_on();
         }
-        let has_message = state.machine.take_new();
+        let has_message = state.machine.inbox_mut().take_new();
         state.act(now);
-        self.wakes.extend(state.machine.take_wakes());
-        let has_moved = state.machine.has_outgoing()
+        self.user.add_wakes(state.machine.take_wakes());
+        let has_moved = state.machine.recorder().has_outgoing()
             || state.machine.has_deliverable()
-            || !state.machine.is_quiet()
-            || state.machine.is_held() != was_held;
-        let (due, status) = (state.machine.next_due(), state.machine.pause());
+            || !state.machine.operations().is_quiet()
+            || state.machine.inbox().is_held() != was_held;
+        let (due, status) = (state.machine.pause().due(), state.machine.pause().status());
         drop(state);
         if has_moved {
             self.phase = RunPhase::Resuming;
@@ -578,12 +427,12 @@ impl<S: RunHost> RunDriver<S> {
             status: Status::Completed,
             wake: None,
             is_owned: false,
-            seen: Some(self.resident.lock().machine.seen()),
+            seen: Some(self.resident.lock().machine.inbox().seen()),
             outcome: None,
             note: None,
             at: now,
         };
-        let cancelled = self.resident.lock().machine.cancel_reason().map(ToOwned::to_owned);
+        let cancelled = self.resident.lock().machine.inbox().cancel_reason().map(ToOwned::to_owned);
         match (end.clone(), cancelled) {
             (RunEnd::Stuck(sentence), _) => {
                 tracing::warn!(run = self.resident.info.id, "run is stuck: {sentence}");
@@ -619,7 +468,7 @@ impl<S: RunHost> RunDriver<S> {
     fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
         let mut state = self.resident.lock();
         state.machine.take_controls(self.resident.now());
-        let terminated = state.machine.terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
+        let terminated = state.machine.inbox().terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
         match end {
@@ -632,7 +481,7 @@ impl<S: RunHost> RunDriver<S> {
     /// would not give.
     fn check_end(&self, end: RunEnd) -> RunEnd {
         if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
-            && let Some(sentence) = self.strict_trouble(&self.resident.lock().machine)
+            && let Some(sentence) = self.script.strict_trouble(&self.resident.lock().machine)
         {
             return RunEnd::Stuck(sentence);
         }
@@ -643,7 +492,7 @@ impl<S: RunHost> RunDriver<S> {
         if !self.resident.env.is_paranoid {
             return end;
         }
-        match replay::compare_result(&*self.handler, &self.resident, &self.input, &self.journal, output) {
+        match self.script.compare_result(&self.resident, output) {
             Ok(()) => end,
             Err(sentence) => RunEnd::Stuck(sentence),
         }
@@ -651,7 +500,7 @@ impl<S: RunHost> RunDriver<S> {
 
     fn is_idle(&self) -> bool {
         !matches!(self.phase, RunPhase::Ending(_) | RunPhase::Pausing | RunPhase::Resuming)
-            && self.resident.lock().machine.is_quiet()
+            && self.resident.lock().machine.operations().is_quiet()
     }
 
     /// Leaves memory, if nothing has arrived in the meantime.
@@ -660,7 +509,7 @@ impl<S: RunHost> RunDriver<S> {
             return false;
         }
         self.drop_future();
-        if matches!(self.phase, RunPhase::Paused) && self.is_awaited_elsewhere() {
+        if matches!(self.phase, RunPhase::Paused) && self.user.is_awaited_elsewhere(&self.resident) {
             // A later wake-up would find nothing to wake.
             let sentence = stuck::foreign(&self.resident.lock().machine, "waits for");
             self.end(RunEnd::Stuck(sentence));
@@ -668,19 +517,8 @@ impl<S: RunHost> RunDriver<S> {
         true
     }
 
-    /// Returns `true` if something still holds a waker of the run though its future is gone.
-    fn is_awaited_elsewhere(&self) -> bool {
-        self.resident.lock().forget_wakers();
-        Arc::strong_count(&self.run_waker) > 2
-    }
-
-    /// Drops the user's future. A panic in that can only be logged.
     fn drop_future(&mut self) {
-        let future = self.future.take();
-        let drop = || self.resident.polling(|| panics::catch(|| drop(future)));
-        if let Err(panic) = self.span.in_scope(drop) {
-            tracing::warn!(run = self.resident.info.id, "dropped workflow {panic}");
-        }
+        self.user.drop_future(&self.resident);
     }
 }
 
@@ -689,7 +527,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut is_due = this.is_woken && matches!(this.phase, RunPhase::Running);
+        let mut is_due = this.user.is_woken() && matches!(this.phase, RunPhase::Running);
         for _ in 0..TURNS_MAX {
             if !is_due && !this.resident.mailbox.take(cx, &mut this.arrivals) {
                 return Poll::Pending;
@@ -698,7 +536,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
             if this.turn() {
                 return Poll::Ready(());
             }
-            if this.is_woken && matches!(this.phase, RunPhase::Running) {
+            if this.user.is_woken() && matches!(this.phase, RunPhase::Running) {
                 // Others want their turn. This run continues right after.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -717,13 +555,4 @@ impl<S: RunHost> Drop for RunDriver<S> {
         self.drop_future();
         self.host.gone(&self.resident);
     }
-}
-
-/// Converts the error of a workflow. Formatting it is user code too.
-fn failed(error: BoxError) -> RunEnd {
-    let failure = panics::catch(move || failure_of(&error));
-    failure.map_or_else(
-        |panic| RunEnd::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
-        RunEnd::Failed,
-    )
 }

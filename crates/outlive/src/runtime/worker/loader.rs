@@ -17,7 +17,7 @@ use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::committer::WriteReply;
-use crate::runtime::drivers::run::{Begin, RunDriver};
+use crate::runtime::drivers::run::{Begin, RunDriver, Script};
 use crate::runtime::registry::{Registered, Registry};
 use crate::runtime::services::Services;
 use crate::runtime::stuck;
@@ -73,9 +73,9 @@ impl Loader {
             Ok(machine) => machine,
             Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
         };
-        machine.receive_all(inbox);
+        machine.inbox_mut().receive_all(inbox);
         if is_held {
-            machine.hold();
+            machine.inbox_mut().hold();
         }
         let mailbox = Arc::new(Mailbox::default());
         let resident = Arc::new(ResidentRun::new(info, self.services.env.clone(), mailbox, machine));
@@ -86,7 +86,8 @@ impl Loader {
         let services = self.services.clone();
         let journal = if self.services.env.is_paranoid { journal } else { Vec::new() };
         let Registered { handler, is_strict } = registered;
-        let begin = Begin { handler, is_strict, epoch: self.services.epoch, input, journal, new_from };
+        let script = Script { handler, is_strict, input, journal };
+        let begin = Begin { script, epoch: self.services.epoch, new_from };
         let task = async move {
             RunDriver::new(resident, services, begin).await;
         };

@@ -2,11 +2,11 @@
 
 use super::{Defect, Edit};
 
-const ASK: &str = "crates/outlive-core/src/workflow/ask.rs";
 const COMMITTER: &str = "crates/outlive/src/runtime/committer.rs";
 const CTX: &str = "crates/outlive/src/ctx.rs";
 const DRIVE: &str = "crates/outlive/src/runtime/drivers/run.rs";
 const HOST: &str = "crates/outlive/src/runtime/drivers/host.rs";
+const OPERATIONS: &str = "crates/outlive-core/src/workflow/operations.rs";
 const RESIDENCY: &str = "crates/outlive/src/runtime/residency.rs";
 const TURNS: &str = "crates/outlive/src/runtime/drivers/turns.rs";
 const WRITTEN: &str = "crates/outlive/src/runtime/worker/written.rs";
@@ -95,8 +95,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A run ends despite a message it has not seen. Breaks P4.",
         edits: &[Edit {
             file: DRIVE,
-            original: "seen: Some(self.resident.lock().machine.seen()),",
-            replacement: r#"seen: Some(self.resident.lock().machine.seen())
+            original: "seen: Some(self.resident.lock().machine.inbox().seen()),",
+            replacement: r#"seen: Some(self.resident.lock().machine.inbox().seen())
                 .filter(|_| !outlive_core::defect::is_on("EndPassesMessage")),"#,
         }],
     },
@@ -119,8 +119,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         edits: &[
             Edit {
                 file: DRIVE,
-                original: "state.machine.has_received(before);",
-                replacement: r#"state.machine.has_received(before) && !outlive_core::defect::is_on("GapIgnored");"#,
+                original: "state.machine.inbox().has_received(before);",
+                replacement: r#"state.machine.inbox().has_received(before)
+                    && !outlive_core::defect::is_on("GapIgnored");"#,
             },
             Edit {
                 file: TURNS,
@@ -195,9 +196,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "PausedAtWork",
         breaks: "A run pauses while one of its step bodies is running. Breaks P2.",
         edits: &[Edit {
-            file: ASK,
-            original: "self.ops.working() == 0 && self.is_durable()",
-            replacement: r#"(self.ops.working() == 0 || crate::defect::is_on("PausedAtWork")) && self.is_durable()"#,
+            file: OPERATIONS,
+            original: "self.table.working() == 0 && self",
+            replacement: r#"(self.table.working() == 0 || crate::defect::is_on("PausedAtWork")) && self"#,
         }],
     },
     Defect {

@@ -3,16 +3,18 @@
 use super::{Defect, Edit};
 
 const MACHINE: &str = "crates/outlive-core/src/workflow.rs";
-const ATTEMPT: &str = "crates/outlive-core/src/workflow/attempt.rs";
 const DELIVERIES: &str = "crates/outlive-core/src/workflow/deliveries.rs";
 const IDENTITY: &str = "crates/outlive-core/src/workflow/identity.rs";
 const INBOX: &str = "crates/outlive-core/src/workflow/inbox.rs";
-const OPS: &str = "crates/outlive-core/src/workflow/ops.rs";
-const PAUSE: &str = "crates/outlive-core/src/workflow/pause.rs";
+const OPERATIONS: &str = "crates/outlive-core/src/workflow/operations.rs";
+const OP_SLEEP: &str = "crates/outlive-core/src/workflow/operations/sleep.rs";
+const OP_STEP: &str = "crates/outlive-core/src/workflow/operations/step.rs";
+const OP_TABLE: &str = "crates/outlive-core/src/workflow/operations/table.rs";
+const OP_WAIT: &str = "crates/outlive-core/src/workflow/operations/wait.rs";
 const RECORD: &str = "crates/outlive-core/src/workflow/record.rs";
 const SIGNALS: &str = "crates/outlive-core/src/workflow/signals.rs";
 const STEP: &str = "crates/outlive/src/ctx/step.rs";
-const DRIVE: &str = "crates/outlive/src/runtime/drivers/run.rs";
+const USER: &str = "crates/outlive/src/runtime/drivers/run/user.rs";
 
 pub(super) const DEFECTS: &[Defect] = &[
     Defect {
@@ -20,15 +22,13 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "All available outcomes are delivered in one poll. Breaks P3.",
         edits: &[
             Edit {
-                file: MACHINE,
-                original: r"self.frontier.is_reached = false;
-        Some(slot)",
-                replacement: r#"self.frontier.is_reached = false;
+                file: OPERATIONS,
+                original: "op.phase = OpPhase::Delivered { seq, outcome };",
+                replacement: r#"op.phase = OpPhase::Delivered { seq, outcome };
         if crate::defect::is_on("DeliverTwo") {
             let more = self.deliver();
-            self.frontier.wakes.extend(more);
-        }
-        Some(slot)"#,
+            self.wakes.extend(more.map(|(slot, _)| slot));
+        }"#,
             },
             Edit {
                 file: DELIVERIES,
@@ -70,7 +70,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "Polls that a replay does not make are not made up for, \
                  so that a join begins with another branch. Breaks P3.",
         edits: &[Edit {
-            file: DRIVE,
+            file: USER,
             original: "if state.is_sequential(&self.run_waker, &self.waker) {",
             replacement: r#"if state.is_sequential(&self.run_waker, &self.waker)
                 || outlive_core::defect::is_on("PollsUncounted")
@@ -82,9 +82,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A step body starts in the middle of a replay. Breaks P3.",
         edits: &[Edit {
             file: MACHINE,
-            original: "self.deliveries.are_consumed() && (self.frontier.is_reached",
-            replacement: r#"crate::defect::is_on("BodyBeforeFrontier")
-            || self.deliveries.are_consumed() && (self.frontier.is_reached"#,
+            original: "self.ops.deliveries.are_consumed()",
+            replacement: r#"crate::defect::is_on("BodyBeforeFrontier") || self.ops.deliveries.are_consumed()"#,
         }],
     },
     Defect {
@@ -129,7 +128,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "AttemptsUncounted",
         breaks: "Failed attempts are not counted: every attempt is the first. Breaks P2.",
         edits: &[Edit {
-            file: ATTEMPT,
+            file: OP_STEP,
             original: "op.record.failed = attempt;",
             replacement: r#"op.record.failed = if crate::defect::is_on("AttemptsUncounted") { 0 } else { attempt };"#,
         }],
@@ -158,7 +157,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "OnceUnrecorded",
         breaks: "An at-most-once step starts before its start is durable. Breaks P2.",
         edits: &[Edit {
-            file: ATTEMPT,
+            file: OP_STEP,
             original: "if is_at_most_once {",
             replacement: r#"if is_at_most_once && !crate::defect::is_on("OnceUnrecorded") {"#,
         }],
@@ -167,7 +166,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "OnceResumed",
         breaks: "An at-most-once step is resumed like any other step. Breaks P2.",
         edits: &[Edit {
-            file: ATTEMPT,
+            file: OP_STEP,
             original: "if spec.is_at_most_once {",
             replacement: r#"if spec.is_at_most_once && !crate::defect::is_on("OnceResumed") {"#,
         }],
@@ -176,31 +175,27 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "SleepRearmed",
         breaks: "A sleep starts over after a restart. Breaks P6.",
         edits: &[Edit {
-            file: PAUSE,
-            original: r"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
-        if recorded.is_none()",
-            replacement: r#"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
-        let recorded = recorded.filter(|_| !crate::defect::is_on("SleepRearmed"));
-        if recorded.is_none()"#,
+            file: OP_SLEEP,
+            original: "let recorded = sleep.get().and_then(|op| op.record.due);",
+            replacement: r#"let recorded = sleep.get().and_then(|op| op.record.due);
+    let recorded = recorded.filter(|_| !crate::defect::is_on("SleepRearmed"));"#,
         }],
     },
     Defect {
         name: "WaitRearmed",
         breaks: "The timeout of a wait starts over after a restart. Breaks P6.",
         edits: &[Edit {
-            file: PAUSE,
-            original: r"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
-        // A signal that",
-            replacement: r#"let recorded = self.ops.get(slot).and_then(|op| op.record.due);
-        let recorded = recorded.filter(|_| !crate::defect::is_on("WaitRearmed"));
-        // A signal that"#,
+            file: OP_WAIT,
+            original: "let recorded = wait.get().and_then(|op| op.record.due);",
+            replacement: r#"let recorded = wait.get().and_then(|op| op.record.due);
+    let recorded = recorded.filter(|_| !crate::defect::is_on("WaitRearmed"));"#,
         }],
     },
     Defect {
         name: "TimeoutRearmed",
         breaks: "The timeout of an attempt starts over after a restart. Breaks P6.",
         edits: &[Edit {
-            file: ATTEMPT,
+            file: OP_STEP,
             original: "Some((attempt, started)) if attempt == next => {",
             replacement: r#"Some((attempt, started)) if attempt == next => {
                 let started = if crate::defect::is_on("TimeoutRearmed") { now } else { started };"#,
@@ -210,7 +205,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "RetryEarly",
         breaks: "A retry runs immediately after a restart, whenever it was due. Breaks P6.",
         edits: &[Edit {
-            file: ATTEMPT,
+            file: OP_STEP,
             original: "_ => match record.due {",
             replacement: r#"_ => match record.due.filter(|_| !crate::defect::is_on("RetryEarly")) {"#,
         }],
@@ -219,7 +214,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "TimerEarly",
         breaks: "Timers fire a second early. Breaks P6.",
         edits: &[Edit {
-            file: OPS,
+            file: OP_TABLE,
             original: "let &(due, slot) = self.timers",
             replacement: r#"let now = match crate::defect::is_on("TimerEarly") {
             true => now.after(std::time::Duration::from_secs(1)),
@@ -232,10 +227,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "SignalNotGivenBack",
         breaks: "A signal taken by a wait that lost its race is lost. Breaks P4.",
         edits: &[Edit {
-            file: MACHINE,
-            original: "inbox.signals.give_back(name.as_str(), pos, seq, payload);",
+            file: OPERATIONS,
+            original: "signals.give_back(name.as_str(), pos, seq, payload);",
             replacement: r#"if !crate::defect::is_on("SignalNotGivenBack") {
-                    inbox.signals.give_back(name.as_str(), pos, seq, payload);
+                    signals.give_back(name.as_str(), pos, seq, payload);
                 }"#,
         }],
     },
@@ -274,8 +269,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A replay forgets an accepted cancel. Breaks P3.",
         edits: &[Edit {
             file: MACHINE,
-            original: "inbox.cancel = records.cancel.take();",
-            replacement: r#"inbox.cancel = records.cancel.take().filter(|_| !crate::defect::is_on("CancelForgotten"));"#,
+            original: "if let Some(reason) = records.cancel.take() {",
+            replacement: r#"let cancel = records.cancel.take();
+        if let Some(reason) = cancel.filter(|_| !crate::defect::is_on("CancelForgotten")) {"#,
         }],
     },
 ];

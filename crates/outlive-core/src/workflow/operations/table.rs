@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::time::Timestamp;
 
-use super::Slot;
-use super::op::{Op, OpPhase};
+use crate::workflow::Slot;
+use crate::workflow::op::{Op, OpPhase};
 
 /// The outstanding operations of a run.
 #[derive(Default)]
-pub(super) struct Operations {
+pub(super) struct OpTable {
     slots: Vec<Option<Op>>,
     free: Vec<usize>,
     timers: BTreeSet<(Timestamp, Slot)>,
@@ -17,8 +17,9 @@ pub(super) struct Operations {
     working: usize,
 }
 
-impl Operations {
+impl OpTable {
     /// Adds an operation and returns its slot.
+    #[inline]
     pub(super) fn insert(&mut self, op: Op) -> Slot {
         match self.free.pop() {
             Some(index) => {
@@ -35,6 +36,7 @@ impl Operations {
     }
 
     /// Removes an operation with its timer. Its slot is free from here on.
+    #[inline]
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Op> {
         let op = self.slots.get_mut(slot.0).and_then(Option::take)?;
         self.free.push(slot.0);

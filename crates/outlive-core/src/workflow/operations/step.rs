@@ -10,10 +10,11 @@ use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::retry::{Reason, Retry, RetryNext};
 use crate::time::Timestamp;
+use crate::workflow::op::{Op, OpPhase};
+use crate::workflow::spec::{FailedStep, Outcome, StepEnding, StepSpec};
+use crate::workflow::{StepAttempt, record};
 
-use super::op::OpPhase;
-use super::spec::{FailedStep, Outcome, StepEnding, StepSpec};
-use super::{Machine, Slot, StepAttempt, record};
+use super::cursor::OpCursor;
 
 /// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
 #[derive(Serialize)]
@@ -30,152 +31,163 @@ impl AttemptPlan {
     }
 }
 
-impl Machine {
-    /// Returns the current attempt of a step whose body may run.
-    pub(super) fn attempt(&self, slot: Slot) -> Option<StepAttempt> {
-        let op = self.ops.get(slot)?;
-        match &op.phase {
-            OpPhase::Working { attempt, started } => {
-                let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
-                Some(StepAttempt { number: *attempt, deadline, fallback_for: None })
-            }
-            OpPhase::FallingBack { attempt, failure, .. } => {
-                Some(StepAttempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
-            }
-            _ => None,
+/// The attempts of one step.
+pub(super) struct StepAttempts<'a> {
+    step: OpCursor<'a>,
+}
+
+/// Returns the current attempt of a step whose body may run.
+#[inline]
+pub(super) fn current(op: &Op) -> Option<StepAttempt> {
+    match &op.phase {
+        OpPhase::Working { attempt, started } => {
+            let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
+            Some(StepAttempt { number: *attempt, deadline, fallback_for: None })
         }
+        OpPhase::FallingBack { attempt, failure, .. } => {
+            Some(StepAttempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
+        }
+        _ => None,
+    }
+}
+
+impl<'a> StepAttempts<'a> {
+    pub(super) fn of(step: OpCursor<'a>) -> Self {
+        Self { step }
     }
 
     /// Reports the result of an attempt or of the fallback. A result that comes too late to count is ignored.
-    pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
-        let Some(op) = self.ops.get(slot) else { return };
+    #[inline]
+    pub(super) fn finish(&mut self, result: Result<Payload, Failure>) {
+        let Some(op) = self.step.get() else { return };
         match (&op.phase, result) {
             (OpPhase::Working { .. } | OpPhase::FallingBack { .. }, Ok(value)) => {
-                self.settle(slot, EntryKind::StepDone, Outcome::Value(value), now);
+                self.step.settle(EntryKind::StepDone, Outcome::Value(value));
             }
-            (OpPhase::Working { attempt, .. }, Err(failure)) => self.attempt_failed(slot, *attempt, failure, now),
+            (OpPhase::Working { attempt, .. }, Err(failure)) => self.failed(*attempt, failure),
             (OpPhase::FallingBack { attempt, .. }, Err(failure)) => {
                 let failed = FailedStep { ended: StepEnding::Error, attempts: *attempt, failure };
-                self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
+                self.step.settle(EntryKind::StepFailed, Outcome::Failed(failed.into()));
             }
             _ => {}
         }
     }
 
     /// Begins a step where its record left off.
-    pub(super) fn begin_step(&mut self, slot: Slot, now: Timestamp) {
-        let Some((op, spec)) = self.ops.get(slot).and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        let now = self.step.now;
+        let Some((op, spec)) = self.step.get().and_then(|op| Some((op, op.step_spec()?.clone()))) else { return };
         let record = &op.record;
         let next = record.failed.saturating_add(1);
         if let Some(failure) = record.falling_back.clone() {
             if !spec.has_fallback {
                 // A deploy removed the fallback, so the step has failed.
                 let failed = FailedStep { ended: StepEnding::Error, attempts: record.failed, failure: *failure };
-                return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
+                return self.step.settle(EntryKind::StepFailed, Outcome::Failed(failed.into()));
             }
             let phase = OpPhase::FallingBack { attempt: record.failed, started: now, failure };
-            return self.work(slot, phase);
+            return self.work(phase);
         }
         match record.started {
             // The attempt was running when the process ended.
             Some((attempt, started)) if attempt == next => {
-                self.ops.set_phase(slot, OpPhase::Working { attempt, started });
-                self.resume_attempt(slot, &spec, now);
+                self.step.set_phase(OpPhase::Working { attempt, started });
+                self.resume(&spec);
             }
             _ => match record.due {
                 // Even if it is overdue: timers that are due earlier fire first.
-                Some(due) => self.arm_retry(slot, due),
-                None if self.total_deadline(slot).is_some_and(|end| end <= now) => self.time_is_up(slot, now),
-                None => self.start_next(slot, now),
+                Some(due) => self.arm_retry(due),
+                None if self.total_deadline().is_some_and(|end| end <= now) => self.time_is_up(),
+                None => self.start_next(),
             },
         }
     }
 
     /// Starts the next attempt, unless the maximum duration of the retry policy has passed.
-    fn start_next(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.ops.get(slot) else { return };
+    fn start_next(&mut self) {
+        let Some(op) = self.step.get() else { return };
         let budget = op.step_spec().and_then(|spec| spec.retry.as_ref()?.duration_max());
         let end = budget.and_then(|budget| Some(op.record.first_started?.after(budget)));
         match (&op.record.last, end) {
-            (Some(last), Some(end)) if end < now => {
+            (Some(last), Some(end)) if end < self.step.now => {
                 let (attempts, failure) = (op.record.failed, last.clone());
-                self.give_up(
-                    slot,
-                    FailedStep { ended: StepEnding::Exhausted(Reason::MaxDuration), attempts, failure: *failure },
-                    now,
-                );
+                let ended = StepEnding::Exhausted(Reason::MaxDuration);
+                self.give_up(FailedStep { ended, attempts, failure: *failure });
             }
-            _ => self.start_attempt(slot, now),
+            _ => self.start(),
         }
     }
 
     /// Resumes an attempt that an earlier process began. Its timeout keeps running, and an at-most-once step is not run
     /// again.
-    fn resume_attempt(&mut self, slot: Slot, spec: &StepSpec, now: Timestamp) {
-        let Some(attempt) = self.attempt(slot) else { return };
+    fn resume(&mut self, spec: &StepSpec) {
+        let Some(attempt) = self.step.get().and_then(current) else { return };
         if spec.is_at_most_once {
             let message = "the process ended while this step ran; it may or may not have taken effect";
             let failure = Failure::new(Cause::Interrupted, message).permanent();
-            return self.attempt_failed(slot, attempt.number, failure, now);
+            return self.failed(attempt.number, failure);
         }
-        attempt.deadline.into_iter().for_each(|deadline| self.ops.set_timer(slot, deadline));
-        if attempt.deadline.is_none_or(|deadline| deadline > now) {
-            return self.frontier.wakes.push(slot);
+        attempt.deadline.into_iter().for_each(|deadline| self.step.set_timer(deadline));
+        if attempt.deadline.is_none_or(|deadline| deadline > self.step.now) {
+            return self.step.wake();
         }
         // It has already timed out. It ends after timers that were due earlier, and no body runs until then.
-        if let Some(&OpPhase::Working { attempt, started }) = self.ops.phase(slot) {
-            self.ops.set_phase(slot, OpPhase::Starting { seq: u64::MAX, attempt, started });
+        if let Some(&OpPhase::Working { attempt, started }) = self.step.get().map(|op| &op.phase) {
+            self.step.set_phase(OpPhase::Starting { seq: u64::MAX, attempt, started });
         }
     }
 
-    fn start_attempt(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.ops.get_mut(slot) else { return };
+    fn start(&mut self) {
+        let now = self.step.now;
+        let Some(op) = self.step.get_mut() else { return };
         op.record.first_started.get_or_insert(now);
         op.record.due = None;
         let attempt = op.record.failed.saturating_add(1);
         let Some(spec) = op.step_spec() else { return };
         let (needs_start, is_at_most_once) = (spec.needs_start(), spec.is_at_most_once);
-        self.ops.set_phase(slot, OpPhase::Working { attempt, started: now });
+        self.step.set_phase(OpPhase::Working { attempt, started: now });
         if needs_start {
-            self.push(slot, EntryKind::StepStarted, now, |_| {});
+            self.step.push(EntryKind::StepStarted, |_| {});
         }
-        if let Some(deadline) = self.attempt(slot).and_then(|attempt| attempt.deadline) {
-            self.ops.set_timer(slot, deadline);
+        if let Some(deadline) = self.step.get().and_then(current).and_then(|attempt| attempt.deadline) {
+            self.step.set_timer(deadline);
         }
         if is_at_most_once {
-            let seq = self.recorder.seq();
-            self.ops.set_phase(slot, OpPhase::Starting { seq, attempt, started: now });
-            self.frontier.starting.push(slot);
+            let seq = self.step.ops.recorder.seq();
+            self.step.set_phase(OpPhase::Starting { seq, attempt, started: now });
+            self.step.ops.starting.push(self.step.slot);
         } else {
-            self.frontier.wakes.push(slot);
+            self.step.wake();
         }
     }
 
-    fn work(&mut self, slot: Slot, phase: OpPhase) {
-        self.ops.set_phase(slot, phase);
-        self.frontier.wakes.push(slot);
+    fn work(&mut self, phase: OpPhase) {
+        self.step.set_phase(phase);
+        self.step.wake();
     }
 
-    /// Handles a step's timer: the next attempt is due, or the current one timed out.
-    pub(super) fn step_due(&mut self, slot: Slot, now: Timestamp) {
-        match self.ops.get(slot).map(|op| &op.phase) {
-            Some(OpPhase::Armed) => match self.total_deadline(slot) {
-                Some(end) if end <= now => self.time_is_up(slot, now),
-                _ => self.start_next(slot, now),
+    /// Handles the step's timer: the next attempt is due, or the current one timed out.
+    pub(super) fn due(&mut self) {
+        match self.step.get().map(|op| &op.phase) {
+            Some(OpPhase::Armed) => match self.total_deadline() {
+                Some(end) if end <= self.step.now => self.time_is_up(),
+                _ => self.start_next(),
             },
-            Some(OpPhase::Working { .. } | OpPhase::Starting { .. }) => self.time_is_up(slot, now),
+            Some(OpPhase::Working { .. } | OpPhase::Starting { .. }) => self.time_is_up(),
             _ => {}
         }
     }
 
-    fn total_deadline(&self, slot: Slot) -> Option<Timestamp> {
-        let op = self.ops.get(slot)?;
+    fn total_deadline(&self) -> Option<Timestamp> {
+        let op = self.step.get()?;
         Some(op.record.first_started?.after(op.step_spec()?.total_timeout?))
     }
 
     /// Ends the attempt, or the whole step, because a timeout has passed.
-    fn time_is_up(&mut self, slot: Slot, now: Timestamp) {
-        let Some(op) = self.ops.get(slot) else { return };
+    fn time_is_up(&mut self) {
+        let now = self.step.now;
+        let Some(op) = self.step.get() else { return };
         let Some(spec) = op.step_spec() else { return };
         let (attempt, started) = match op.phase {
             OpPhase::Working { attempt, started, .. } | OpPhase::Starting { attempt, started, .. } => {
@@ -183,85 +195,79 @@ impl Machine {
             }
             _ => (op.record.failed, now),
         };
-        let is_total = self.total_deadline(slot).is_some_and(|end| end <= now);
+        let is_total = self.total_deadline().is_some_and(|end| end <= now);
         let (limit, began) = match is_total {
             true => (spec.total_timeout, op.record.first_started.unwrap_or(started)),
             false => (spec.attempt_timeout, started),
         };
         let failure = Failure::timed_out(limit.unwrap_or(Duration::ZERO), now.since(began));
-        self.drop_body(slot);
+        self.step.drop_body();
         if is_total {
-            return self.give_up(slot, FailedStep { ended: StepEnding::Timeout, attempts: attempt, failure }, now);
+            return self.give_up(FailedStep { ended: StepEnding::Timeout, attempts: attempt, failure });
         }
-        self.attempt_failed(slot, attempt, failure, now);
+        self.failed(attempt, failure);
     }
 
     /// Handles a failed attempt: schedules a retry or fails the step.
-    fn attempt_failed(&mut self, slot: Slot, attempt: u32, failure: Failure, now: Timestamp) {
-        let Some(op) = self.ops.get(slot) else { return };
+    fn failed(&mut self, attempt: u32, failure: Failure) {
+        let now = self.step.now;
+        let Some(op) = self.step.get() else { return };
         let Some(spec) = op.step_spec().cloned() else { return };
         let first = op.record.first_started.unwrap_or(now);
-        let seed = self.seed ^ fold(&op.key);
+        let seed = self.step.ops.seed ^ fold(&op.key);
         let ended = match (&failure.cause, &spec.retry) {
             (Cause::Interrupted, _) => StepEnding::Interrupted,
             (_, Some(retry)) if failure.retryable => match next_of(retry, attempt, first, now, seed) {
                 Ok((RetryNext::RetryAt { due, .. }, base)) => {
                     let plan = AttemptPlan::new(retry, base);
-                    return self.schedule_retry(slot, attempt, (&failure, &plan), due, now);
+                    return self.schedule_retry(attempt, (&failure, &plan), due);
                 }
                 Ok((RetryNext::Exhausted(reason), _)) => StepEnding::Exhausted(reason),
                 Err(panic) => {
-                    let key = op.key.clone();
-                    return self
-                        .fail(format!("the backoff of {key} panicked: {panic}; fix it and restart the program"));
+                    let key = &op.key;
+                    let sentence = format!("the backoff of {key} panicked: {panic}; fix it and restart the program");
+                    return self.step.ops.fail(sentence);
                 }
             },
             (Cause::Timeout, _) => StepEnding::Timeout,
             _ => StepEnding::Error,
         };
-        self.give_up(slot, FailedStep { ended, attempts: attempt, failure }, now);
+        self.give_up(FailedStep { ended, attempts: attempt, failure });
     }
 
-    fn schedule_retry(
-        &mut self,
-        slot: Slot,
-        attempt: u32,
-        (failure, plan): (&Failure, &AttemptPlan),
-        due: Timestamp,
-        now: Timestamp,
-    ) {
-        self.push(slot, EntryKind::AttemptFailed, now, |entry| {
+    fn schedule_retry(&mut self, attempt: u32, (failure, plan): (&Failure, &AttemptPlan), due: Timestamp) {
+        self.step.push(EntryKind::AttemptFailed, |entry| {
             entry.attempt = attempt;
             entry.due = Some(due);
             entry.payload = Some(failure::with_note(failure, "retry", plan));
         });
-        if let Some(op) = self.ops.get_mut(slot) {
+        if let Some(op) = self.step.get_mut() {
             op.record.failed = attempt;
             op.record.last = Some(failure.clone().into());
             op.record.due = Some(due);
         }
-        self.arm_retry(slot, due);
+        self.arm_retry(due);
     }
 
     /// Sets the timer for the next attempt, or for the total timeout if that comes first.
-    fn arm_retry(&mut self, slot: Slot, due: Timestamp) {
-        let end = self.total_deadline(slot).unwrap_or(Timestamp::MAX);
-        self.arm(slot, due.min(end));
+    fn arm_retry(&mut self, due: Timestamp) {
+        let end = self.total_deadline().unwrap_or(Timestamp::MAX);
+        self.step.arm(due.min(end));
     }
 
     /// Fails the step for good, or runs its fallback if it has one.
-    fn give_up(&mut self, slot: Slot, failed: FailedStep, now: Timestamp) {
-        let has_fallback = self.ops.get(slot).and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
-        self.ops.clear_timer(slot);
+    fn give_up(&mut self, failed: FailedStep) {
+        let has_fallback = self.step.get().and_then(|op| op.step_spec()).is_some_and(|spec| spec.has_fallback);
+        self.step.clear_timer();
         if !has_fallback {
-            return self.settle(slot, EntryKind::StepFailed, Outcome::Failed(failed.into()), now);
+            return self.step.settle(EntryKind::StepFailed, Outcome::Failed(failed.into()));
         }
         let attempt = failed.attempts;
-        self.push(slot, EntryKind::FallingBack, now, |entry| {
+        self.step.push(EntryKind::FallingBack, |entry| {
             entry.attempt = attempt;
             entry.payload = Some(failure::with_note(&failed.failure, "ended", record::ended_to(failed.ended)));
         });
-        self.work(slot, OpPhase::FallingBack { attempt, started: now, failure: failed.failure.into() });
+        self.work(OpPhase::FallingBack { attempt, started: self.step.now, failure: failed.failure.into() });
     }
 }
 

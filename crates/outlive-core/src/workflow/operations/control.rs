@@ -1,0 +1,59 @@
+//! Control messages of a run: cancel, pause, resume and discard.
+
+use crate::journal::EntryKind;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+use crate::workflow::op::{Op, OpPhase};
+use crate::workflow::spec::Outcome;
+
+use super::Operations;
+
+impl Operations {
+    /// Takes the control messages in order of arrival.
+    pub(in crate::workflow) fn take_controls(&mut self, now: Timestamp) {
+        while let Some((pos, message)) = self.inbox.next_control() {
+            match message {
+                Message::Cancel { reason } if self.inbox.cancel_reason().is_none() => {
+                    self.inbox.release();
+                    if self.has_next() {
+                        // Recorded outcomes are delivered first; then the cancel is taken.
+                        return self.inbox.put_back(pos, Message::Cancel { reason });
+                    }
+                    self.recorder.take_message(pos);
+                    take_cancel(self, reason, now);
+                    continue;
+                }
+                Message::Discard { seq } => {
+                    self.recorder.take_message(pos);
+                    let entry = self.recorder.push_of_run(EntryKind::SignalDiscarded, now);
+                    entry.due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
+                    continue;
+                }
+                Message::Pause => self.inbox.hold(),
+                Message::Resume => self.inbox.release(),
+                _ => {}
+            }
+            self.inbox.control_done(pos);
+        }
+    }
+}
+
+/// Cancels every polled operation without an outcome, in order of identity. Steps that begin later can clean up.
+fn take_cancel(ops: &mut Operations, reason: String, now: Timestamp) {
+    ops.recorder.push_of_run(EntryKind::CancelTaken, now).payload = Payload::encode(&reason).ok();
+    ops.inbox.set_cancel(reason);
+    let open = |op: &Op| {
+        !matches!(op.phase, OpPhase::Called | OpPhase::Settled { .. } | OpPhase::Delivered { .. } | OpPhase::Refused)
+    };
+    let open_ops = ops.table.iter().filter(|(_, op)| open(op));
+    let mut outstanding: Vec<_> = open_ops.map(|(slot, op)| (op.key.clone(), slot)).collect();
+    outstanding.sort();
+    for (_, slot) in outstanding {
+        let mut op = ops.at(slot, now);
+        op.drop_body();
+        op.settle(EntryKind::OpCancelled, Outcome::Cancelled);
+    }
+    ops.idle.clear();
+    ops.starting.clear();
+}

@@ -1,0 +1,37 @@
+//! How a run ends.
+
+use outlive_core::failure::Failure;
+use outlive_core::payload::Payload;
+
+use crate::error::{BoxError, failure_of};
+use crate::instance::panics;
+use crate::runtime::stuck;
+
+/// How a run ends.
+#[derive(Clone)]
+pub(super) enum RunEnd {
+    Completed(Payload),
+    Failed(Failure),
+    Terminated(String),
+    Stuck(String),
+}
+
+impl RunEnd {
+    /// Converts what the user's future returned, or its panic.
+    pub(super) fn of(returned: Result<Result<Payload, BoxError>, Failure>) -> Self {
+        match returned {
+            Ok(Ok(output)) => Self::Completed(output),
+            Ok(Err(error)) => Self::of_error(error),
+            Err(panic) => Self::Stuck(stuck::panicked(&panic)),
+        }
+    }
+
+    /// Converts the error of a workflow. Formatting it is user code too.
+    fn of_error(error: BoxError) -> Self {
+        let failure = panics::catch(move || failure_of(&error));
+        failure.map_or_else(
+            |panic| Self::Stuck(format!("the workflow's error {panic}; fix it and restart the program")),
+            Self::Failed,
+        )
+    }
+}
