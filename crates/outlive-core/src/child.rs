@@ -67,6 +67,16 @@ impl ChildOutcome {
         }
     }
 
+    /// Returns the failure, if it is one. The cause of a child that was cancelled is [`Cause::Cancelled`].
+    #[must_use]
+    pub fn into_failure(self) -> Option<Failure> {
+        match self {
+            Self::Completed(_) => None,
+            Self::Failed(failure) => Some(failure),
+            Self::Cancelled(reason) => Some(Failure::new(Cause::Cancelled, format!("it was cancelled: {reason}"))),
+        }
+    }
+
     /// Returns it as JSON.
     #[must_use]
     pub fn to_payload(&self) -> Payload {

@@ -47,15 +47,18 @@ pub enum Cause {
     Interrupted,
     /// The returned value cannot be stored: it does not serialize, does not deserialize again or is too large.
     Output,
+    /// It was cancelled or terminated.
+    Cancelled,
 }
 
 /// The names written to the journal.
-const CAUSES: [(Cause, &str); 5] = [
+const CAUSES: [(Cause, &str); 6] = [
     (Cause::Error, "error"),
     (Cause::Panic, "panic"),
     (Cause::Timeout, "timeout"),
     (Cause::Interrupted, "interrupted"),
     (Cause::Output, "output"),
+    (Cause::Cancelled, "cancelled"),
 ];
 
 impl Cause {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::checksum::Sum;
+use crate::child::ChildOutcome;
 use crate::failure::Failure;
 use crate::payload::Payload;
 use crate::status::Status;
@@ -44,6 +47,26 @@ pub struct Refused {
     pub problem: String,
 }
 
+/// Where an effect went, as recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SentTo {
+    /// The id of the instance.
+    pub id: String,
+    /// Whether it is a child that continues when its parent ends; absent if it is not a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detached: Option<bool>,
+}
+
+impl SentTo {
+    pub(crate) fn to_payload(&self) -> Payload {
+        Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
+    }
+
+    pub(crate) fn from_payload(payload: &Payload) -> Result<Self, String> {
+        payload.decode().map_err(|error| format!("it does not say where the effect went: {error}"))
+    }
+}
+
 /// The kind of a journal entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -82,11 +105,17 @@ pub enum EntryKind {
     Retried = 40,
     /// A stuck run was reopened; the whole journal still counts.
     Reopened = 41,
+    /// An effect on another instance was committed with this entry. Payload: where it went.
+    Sent = 50,
+    /// An effect was refused, and nothing was sent. Payload: where it was to go, and why not.
+    SendRefused = 51,
+    /// A run learned how its child ended. Payload: the outcome of the child.
+    ChildEnded = 52,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -103,6 +132,9 @@ impl EntryKind {
         Self::CancelTaken,
         Self::Retried,
         Self::Reopened,
+        Self::Sent,
+        Self::SendRefused,
+        Self::ChildEnded,
     ];
 
     /// Returns the stored code.
@@ -134,6 +166,9 @@ impl EntryKind {
                 | Self::SignalTaken
                 | Self::WaitTimedOut
                 | Self::OpCancelled
+                | Self::Sent
+                | Self::SendRefused
+                | Self::ChildEnded
         )
     }
 
@@ -157,6 +192,9 @@ impl EntryKind {
             Self::CancelTaken => "cancel taken",
             Self::Retried => "retried",
             Self::Reopened => "reopened",
+            Self::Sent => "sent",
+            Self::SendRefused => "send refused",
+            Self::ChildEnded => "child ended",
         }
     }
 }
@@ -198,15 +236,23 @@ impl Entry {
         u64::try_from(due.as_millis()).ok()
     }
 
-    /// Returns the failure of an attempt or step, if this entry records one.
+    /// Returns the failure of an attempt, a step or a child, if this entry records one.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         let payload = self.payload.as_ref()?;
         match self.kind {
             EntryKind::AttemptFailed | EntryKind::FallingBack => Failure::from_payload(payload).ok(),
             EntryKind::StepFailed => crate::failure::of_step(payload).ok().map(|(_, failure)| failure),
+            EntryKind::ChildEnded => ChildOutcome::from_payload(payload).ok()?.into_failure(),
             _ => None,
         }
+    }
+
+    /// Returns where an effect went, or was to go.
+    #[must_use]
+    pub fn sent_to(&self) -> Option<SentTo> {
+        let is_effect = matches!(self.kind, EntryKind::Sent | EntryKind::SendRefused);
+        self.payload.as_ref().filter(|_| is_effect)?.decode().ok()
     }
 
     /// Returns a checksum over every field, stored with the entry to detect corruption.

@@ -20,7 +20,9 @@
 //! machine takes what happens ([`Machine::poll`], [`Machine::finish`], [`RunInbox::receive`], [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
 //! the operation to poll next ([`Machine::deliver`]). It never blocks and never reads a clock.
 
+mod children;
 mod deliveries;
+mod effect;
 mod identity;
 mod inbox;
 mod op;
@@ -34,6 +36,8 @@ mod spec;
 use std::fmt;
 use std::sync::Arc;
 
+pub use children::LiveChildren;
+pub use effect::{EffectSpec, RefusedEffect, StartEffect};
 pub use identity::{base, numbered_scope, scope};
 pub use inbox::RunInbox;
 pub use op::Asked;
@@ -41,11 +45,13 @@ pub use operations::{Operations, Pause};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
-pub use spec::{Accepts, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
+pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
 
 use crate::failure::Failure;
 use crate::journal::Entry;
+use crate::message::Message;
 use crate::payload::Payload;
+use crate::store::commit::{Refusal, Write};
 use crate::time::Timestamp;
 
 use identity::{Identities, numbered, op_words};
@@ -150,6 +156,7 @@ impl Machine {
         if let Some(reason) = records.cancel.take() {
             ops.inbox.set_cancel(reason);
         }
+        ops.children = std::mem::take(&mut records.children);
         ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
         Ok(Self {
             mode,
@@ -331,6 +338,18 @@ impl Machine {
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
         self.ops.recorder.take_outgoing()
+    }
+
+    /// Changes what was taken as outgoing because the store refused one of its writes, so that nothing of it was
+    /// applied. Returns what to commit instead.
+    pub fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
+        self.ops.refused(index, refusal)
+    }
+
+    /// Returns the messages that end the attached children, for the commit that ends the run.
+    #[must_use]
+    pub fn end_children(&self, message: &Message, now: Timestamp) -> Vec<Write> {
+        self.ops.end_children(message, now)
     }
 
     /// Makes the run stuck, unless it already is. `sentence` says why and what to do.

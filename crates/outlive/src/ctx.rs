@@ -1,6 +1,8 @@
 //! The context of a workflow function: every durable operation goes through it.
 
 mod call;
+mod child;
+mod effect;
 mod map;
 mod operation;
 mod sleep;
@@ -16,6 +18,8 @@ use outlive_core::workflow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use child::{Child, ChildResult, RunChild, SpawnChild};
+pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
 pub use sleep::Sleep;
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
@@ -24,6 +28,7 @@ pub use wait::Wait;
 use crate::error::{BoxError, Error};
 pub use crate::instance::info::Info;
 use crate::instance::resident::{CalledFrom, ResidentRun};
+use crate::instance::target::{EventTarget, QueueTarget, Target};
 use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones refer to the same run.
@@ -141,6 +146,78 @@ impl Ctx {
     #[track_caller]
     pub fn wait<T: SignalValue>(&self, name: impl SignalNamed<T>) -> Wait<'_, T> {
         Wait::new(self, name.as_name())
+    }
+
+    /// Starts a child workflow and waits for its result. The child is a run of its own, with its own journal, and this run
+    /// leaves memory while it waits. If this run ends before the child, the child is cancelled, unless it is
+    /// [detached](RunChild::detach).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn ship(ctx: Ctx, order: String) -> Result<u32> {
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(order.len() as u32)
+    /// }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<u32> {
+    ///     match ctx.run(ship, &order).await {
+    ///         Err(Error::Child { failure, .. }) => Err(format!("not shipped: {failure}").into()),
+    ///         parcel => Ok(parcel?),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("checkout", checkout).workflow("ship", ship)).await;
+    /// let run = test.start(checkout, &"tent".to_string()).id("order-42").await?;
+    /// assert_eq!(test.result(&run).await?, 4);
+    /// assert_eq!(test.client().get_run::<u32>("order-42/ship").await?.status().await?, Status::Completed);
+    /// # Ok(()) }
+    /// ```
+    #[track_caller]
+    pub fn run<T: Target<M>, M>(&self, child: T, input: &T::Input) -> RunChild<'_, T::Output> {
+        RunChild::new(self, &child, input)
+    }
+
+    /// Starts a child workflow and returns a handle to it, as soon as the start is durable. Otherwise like
+    /// [`run`](Self::run).
+    #[track_caller]
+    pub fn spawn<T: Target<M>, M>(&self, child: T, input: &T::Input) -> SpawnChild<'_, T::Output> {
+        SpawnChild::new(self, &child, input)
+    }
+
+    /// Starts a run that is not a child: this run neither waits for it nor ends it. Returns its id.
+    #[track_caller]
+    pub fn start<T: Target<M>, M>(&self, target: T, input: &T::Input) -> StartRun<'_> {
+        StartRun::new(self, &target, input)
+    }
+
+    /// Sends a signal to another run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such run, [`Error::Status`] if it has ended.
+    #[track_caller]
+    pub fn signal<V: Serialize + ?Sized>(&self, run: &str, name: impl SignalNamed<V>, value: &V) -> Effect<'_> {
+        Effect::signal(self, run, name.as_name(), value)
+    }
+
+    /// Sends an event to an instance of a task or a debounce, and creates the instance if necessary.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::Task;
+    /// const ORDERS: Task<u32, u32> = Task::new("orders");
+    /// async fn checkout(ctx: Ctx, cents: u32) -> Result<()> {
+    ///     Ok(ctx.send(ORDERS, "order-42", &cents).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout); }
+    /// ```
+    #[track_caller]
+    pub fn send<J: EventTarget>(&self, job: J, id: &str, event: &J::Event) -> Effect<'_> {
+        Effect::send(self, job, id, event)
+    }
+
+    /// Pushes an event to a worker pool.
+    #[track_caller]
+    pub fn push<J: QueueTarget>(&self, pool: J, event: &J::Event) -> PushEffect<'_> {
+        PushEffect::new(self, pool, event)
     }
 
     /// Returns a context whose operations belong to a key: for concurrent branches that use the same names.

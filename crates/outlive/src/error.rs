@@ -85,6 +85,22 @@ pub enum Error {
         /// The recorded failure.
         failure: Failure,
     },
+    /// A child failed, or was cancelled: then the cause of its failure is [`Cause::Cancelled`](crate::Cause::Cancelled).
+    #[error("child {id:?} failed: {failure}")]
+    Child {
+        /// The child's id.
+        id: String,
+        /// The failure of the child.
+        failure: Box<Failure>,
+    },
+    /// The run is a child, and its parent waits for it.
+    #[error("run {id:?} is a child of run {parent:?}, which waits for it; cancel it first")]
+    ChildOf {
+        /// The run's id.
+        id: String,
+        /// The parent's id.
+        parent: String,
+    },
     /// No signal arrived in time.
     #[error("no signal {name:?} arrived within {}", duration::text(*timeout))]
     WaitTimeout {
@@ -377,11 +393,11 @@ impl Error {
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::NotHandled { .. } | Self::WaitTimeout { .. } => ErrorKind::WaitTimeout,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
-            Self::Failed { .. } => ErrorKind::Failed,
+            Self::Failed { .. } | Self::Child { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
             Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
-            Self::Status { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Status { .. } | Self::Conflict { .. } | Self::ChildOf { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
             | Self::JobName { .. }
@@ -416,6 +432,8 @@ impl Error {
             Self::RetryExhausted { .. } => "retry_exhausted",
             Self::Timeout { .. } => "timeout",
             Self::Interrupted { .. } => "interrupted",
+            Self::Child { .. } => "child",
+            Self::ChildOf { .. } => "child_of",
             Self::WaitTimeout { .. } => "wait_timeout",
             Self::Cancelled { .. } => "cancelled",
             Self::Scope { .. } => "scope",
@@ -552,7 +570,7 @@ impl Error {
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
-            Self::Timeout { failure, .. } => Some(failure),
+            Self::Timeout { failure, .. } | Self::Child { failure, .. } => Some(failure),
             Self::Step { failure, .. }
             | Self::Interrupted { failure, .. }
             | Self::RetryExhausted { last: failure, .. }

@@ -11,4 +11,5 @@ pub(crate) mod polls;
 #[cfg(feature = "tokio")]
 pub(crate) mod random;
 pub(crate) mod resident;
+pub(crate) mod tags;
 pub(crate) mod target;

@@ -47,6 +47,7 @@ pub use self::pool::{
 };
 pub use self::task::{Ask, SendEvent, Task, TaskBuilder, TaskClient, TaskCtx};
 pub use crate::client::Contract;
+pub use crate::instance::target::{EventTarget, QueueTarget};
 pub use crate::runtime::handlers::{
     Definition, Executes, HandlerFuture, JobDefinition, JobHandler, RetryTest, Unfinished,
 };

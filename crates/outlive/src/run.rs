@@ -707,6 +707,7 @@ async fn send(
 fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
     match refusal {
         Refusal::Status(status) => Error::Status { id: id.to_string(), status, way_out },
+        Refusal::Child { parent } => Error::ChildOf { id: id.to_string(), parent: parent.to_string() },
         _ => Error::NotFound { id: id.to_string() },
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod committer;
 pub(crate) mod deploy;
 pub(crate) mod drivers;
 #[cfg(feature = "tokio")]
+pub(crate) mod family;
 pub(crate) mod feed;
 #[cfg(feature = "tokio")]
 pub(crate) mod follower;

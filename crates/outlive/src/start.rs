@@ -1,6 +1,5 @@
 //! The builder for starting a run: its id, due time and tags, and what to do if the id is taken.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,13 +11,11 @@ use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Writ
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
+use crate::instance::tags::Tags;
 use crate::instance::target::{Names, run_id};
 use crate::run::Run;
 use crate::runtime::call::PendingCall;
 use crate::runtime::shared::Shared;
-
-/// The maximum number of tags on one run.
-const TAGS_MAX: usize = 64;
 
 /// A run to start, created by [`Client::start`](crate::Client::start). Nothing is written until it is awaited.
 ///
@@ -44,7 +41,7 @@ struct StartCall {
     input: Payload,
     id: Option<Name>,
     due: Due,
-    tags: BTreeMap<String, String>,
+    tags: Tags,
     on_conflict: OnConflict,
     /// The first error in the options.
     problem: Option<Error>,
@@ -73,7 +70,7 @@ impl<O> Start<O> {
             input,
             id: None,
             due: Due::Now,
-            tags: BTreeMap::new(),
+            tags: Tags::default(),
             on_conflict: OnConflict::default(),
             problem,
         };
@@ -196,16 +193,9 @@ impl StartCall {
     }
 
     fn add_tag(&mut self, key: &str, value: &str) {
-        if let Err(error) = outlive_core::id::check("tag", key) {
+        if let Err(error) = self.tags.add(key, value) {
             self.refuse(error);
-        } else if value.len() > outlive_core::id::LENGTH_MAX {
-            self.refuse(Error::PayloadTooLarge {
-                what: format!("the value of tag {key:?}"),
-                bytes: value.len(),
-                max_bytes: outlive_core::id::LENGTH_MAX,
-            });
         }
-        self.tags.insert(key.to_owned(), value.to_owned());
     }
 
     /// Checks everything that can be checked before anything is written.
@@ -213,27 +203,13 @@ impl StartCall {
         if let Some(error) = self.problem.take() {
             return Err(error);
         }
-        self.check_sizes()?;
         let shared = &self.shared;
+        self.tags.check(&self.input, shared.max_payload)?;
         let Some(services) = &shared.services else { return Ok(()) };
         if services.is_stopping() {
             return Err(Error::Shutdown);
         }
         shared.registry.check_input(&self.workflow, &self.input)
-    }
-
-    /// Tags are stored with the input, so they count towards its size.
-    fn check_sizes(&self) -> Result<(), Error> {
-        self.shared.check_size("the input", &self.input)?;
-        let (tags, max_bytes) = (self.tags.len(), self.shared.max_payload);
-        if tags > TAGS_MAX {
-            return Err(Error::TooManyTags { tags, tags_max: TAGS_MAX });
-        }
-        let bytes = self.input.len() + self.tags.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if bytes > max_bytes {
-            return Err(Error::PayloadTooLarge { what: "the input with its tags".to_owned(), bytes, max_bytes });
-        }
-        Ok(())
     }
 
     async fn start<O>(mut self) -> Result<Run<O>, Error> {
@@ -260,7 +236,7 @@ impl StartCall {
             workflow: self.workflow,
             input: self.input,
             seed: shared.random.number(),
-            tags: self.tags,
+            tags: self.tags.into_map(),
             at: now,
             due,
             on_conflict: self.on_conflict,
@@ -298,6 +274,7 @@ fn is_same_json(one: &Payload, other: &Payload) -> bool {
 
 fn conflict(id: &Name, workflow: &Name, refusal: Refusal) -> Error {
     let (taken_by, how) = match refusal {
+        Refusal::Child { parent } => return Error::ChildOf { id: id.to_string(), parent: parent.to_string() },
         Refusal::Conflict { workflow: other } if other == *workflow => (other, "with another input"),
         Refusal::Conflict { workflow: other } => (other, "already"),
         _ => (workflow.clone(), "already"),

@@ -64,12 +64,15 @@ fn push_number(text: &mut Vec<u8>, mut number: u32) {
 /// Names the kind of operation in an error message.
 pub(super) fn op_words(key: &str) -> &'static str {
     let last = key.rsplit('/').next().unwrap_or(key);
-    if last.starts_with("sleep") {
-        "sleep"
-    } else if last.starts_with("wait:") {
-        "wait for that signal"
-    } else {
-        "step of that name"
+    match OpKind::ALL.into_iter().find(|kind| last.starts_with(kind.prefix())) {
+        Some(OpKind::Sleep) => "sleep",
+        Some(OpKind::Wait) => "wait for that signal",
+        Some(OpKind::Child) => "child of that workflow",
+        Some(OpKind::Result) => "wait for that child",
+        Some(OpKind::Start) => "start of that workflow",
+        Some(OpKind::Signal | OpKind::Cancel) => "message to that run",
+        Some(OpKind::Send | OpKind::Push) => "event for that job",
+        Some(OpKind::Step) | None => "step of that name",
     }
 }
 

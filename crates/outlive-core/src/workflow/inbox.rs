@@ -6,6 +6,7 @@ use crate::message::{Inbound, Message};
 
 use super::Slot;
 use super::signals::Signals;
+use super::spec::ChildKey;
 
 /// The messages of a run, and its waits for signals.
 #[derive(Default)]
@@ -192,6 +193,9 @@ impl RunMessages {
         self.has_new = true;
         match inbound.message {
             Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),
+            Message::ChildEnded { id, outcome } => {
+                self.signals.put(ChildKey::new(id.as_str()).as_str(), inbound.pos, outcome);
+            }
             Message::Terminate { reason } => self.terminate = Some(reason),
             other => self.controls.push_back((inbound.pos, other)),
         }

@@ -29,6 +29,8 @@ pub struct Asked {
     pub attempt: u32,
     /// The signal that a wait expects.
     pub signal: Option<Name>,
+    /// The id of the child whose outcome it waits for.
+    pub child: Option<Name>,
 }
 
 impl Asked {
@@ -46,6 +48,10 @@ impl Asked {
             attempt: if op.kind == OpKind::Step { record.failed.saturating_add(1) } else { 0 },
             signal: match &op.spec {
                 Some(Spec::Wait { name, .. }) => Some(name.clone()),
+                _ => None,
+            },
+            child: match &op.spec {
+                Some(Spec::Result(child)) => Some(Name::recorded(child.id())),
                 _ => None,
             },
         }

@@ -9,6 +9,7 @@
 mod ahead;
 mod control;
 mod cursor;
+mod effect;
 mod pause;
 mod sleep;
 mod step;
@@ -22,6 +23,7 @@ use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+use super::children::LiveChildren;
 use super::deliveries::{Deliveries, Delivery};
 use super::identity::Identity;
 use super::inbox::RunInbox;
@@ -53,6 +55,7 @@ pub struct Operations {
     /// Operations that have to be polled again because of something the machine did.
     wakes: Vec<Slot>,
     trouble: Option<Trouble>,
+    pub(super) children: LiveChildren,
 }
 
 impl Operations {
@@ -137,6 +140,7 @@ impl Operations {
             starting: Vec::new(),
             wakes: Vec::new(),
             trouble: None,
+            children: LiveChildren::default(),
         }
     }
 
@@ -250,12 +254,12 @@ impl Operations {
             _ => {}
         }
         self.deliveries.closed(slot);
-        if let (Some(Spec::Wait { name, .. }), Some(signals)) = (&op.spec, self.inbox.signals_mut()) {
-            signals.stop_waiting(name.as_str(), slot);
+        if let (Some(name), Some(signals)) = (op.spec.as_ref().and_then(Spec::awaited), self.inbox.signals_mut()) {
+            signals.stop_waiting(name, slot);
             if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
             | OpPhase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
             {
-                signals.give_back(name.as_str(), pos, seq, payload);
+                signals.give_back(name, pos, seq, payload);
             }
         }
         Some(op.identity)
@@ -326,6 +330,10 @@ impl Operations {
         let mut op = self.at(slot, now);
         match op.spec() {
             Some(Spec::Step(_)) => StepAttempts::of(op).begin(),
+            // A run that is cancelled may still send what its clean-up sends, but starts no children.
+            Some(Spec::Effect(effect)) if !effect.is_child() || op.ops.inbox.cancel_reason().is_none() => {
+                effect::begin(&mut op);
+            }
             Some(_) if op.ops.inbox.cancel_reason().is_some() => op.settle(EntryKind::OpCancelled, Outcome::Cancelled),
             Some(&Spec::SleepFor(duration)) => sleep::begin(&mut op, now.after(duration)),
             Some(&Spec::SleepUntil(due)) => sleep::begin(&mut op, due),
@@ -333,7 +341,11 @@ impl Operations {
                 let (name, limit) = (name.clone(), timeout.map(|limit| now.after(limit)));
                 wait::begin(&mut op, name.as_str(), limit);
             }
-            None => {}
+            Some(Spec::Result(child)) => {
+                let child = child.clone();
+                wait::begin(&mut op, child.as_str(), None);
+            }
+            Some(Spec::Effect(_)) | None => {}
         }
     }
 
@@ -345,7 +357,8 @@ impl Operations {
                 Some(OpKind::Step) => StepAttempts::of(op).due(),
                 Some(OpKind::Sleep) => sleep::due(&mut op),
                 Some(OpKind::Wait) => wait::due(&mut op),
-                None => {}
+                // The others have no timers.
+                Some(_) | None => {}
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Parses the identity of an operation; the grammar is in `docs/design/journal-format.md`.
 
+use super::spec::OpKind;
+
 /// An operation identity, split into its parts as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParsedIdentity<'a> {
     /// Empty, or ending with `/`.
     pub scope: &'a str,
-    /// `step:`, `wait:` or `sleep`.
+    /// The [prefix](OpKind::prefix) of the kind.
     pub kind: &'a str,
     /// The name, escaped.
     pub name: &'a str,
@@ -31,8 +33,8 @@ impl<'a> ParsedIdentity<'a> {
             Some((plain, key)) => (plain, Some(key)),
             None => (operation, None),
         };
-        let kinds = ["step:", "wait:", "sleep"];
-        let kind = kinds.into_iter().find(|kind| plain.starts_with(kind)).unwrap_or_default();
+        let mut kinds = OpKind::ALL.into_iter().map(OpKind::prefix);
+        let kind = kinds.find(|kind| plain.starts_with(kind)).unwrap_or_default();
         let name = &plain[kind.len()..];
         Self { scope, kind, name, key, count, base: &identity[..begin + operation.len()] }
     }

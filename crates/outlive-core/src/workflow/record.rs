@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::checksum::Sum;
 use crate::failure::{self, Failure};
-use crate::journal::{Entry, EntryKind};
+use crate::journal::{Entry, EntryKind, SentTo};
 use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
+use super::children::LiveChildren;
+use super::effect::RefusedEffect;
 use super::spec::{FailedStep, Outcome, StepEnding};
 
 /// What the journal says about one operation.
@@ -66,6 +68,8 @@ pub struct Records {
     pub(super) given: Vec<(u64, u64)>,
     /// The inbox positions of refused signals.
     pub(super) refused: Vec<u64>,
+    /// The children that were started and have not ended, as far as the journal says.
+    pub(super) children: LiveChildren,
 }
 
 impl Records {
@@ -81,7 +85,7 @@ impl Records {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
             records.seq = entry.seq;
-            if entry.kind == EntryKind::SignalTaken {
+            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded) {
                 records.given.push((signal_pos(entry), entry.seq));
             }
             if entry.kind == EntryKind::SignalRefused {
@@ -102,6 +106,7 @@ impl Records {
             EntryKind::Reopened | EntryKind::SignalDiscarded => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
+                self.children.follow(entry)?;
                 let record = self.of(&entry.op);
                 record.site = entry.site.clone();
                 record.add(entry)?;
@@ -219,6 +224,9 @@ impl Unasked {
             EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
+            EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::SendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
         };

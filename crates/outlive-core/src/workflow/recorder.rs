@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::journal::{Entry, EntryKind};
+use crate::store::commit::Write;
 use crate::time::Timestamp;
 
-/// Journal entries and the messages they take from the inbox, to be made durable together.
-#[derive(Debug, Default)]
+/// Journal entries, the messages they take from the inbox and what they send, to be made durable together.
+#[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     /// The last sequence number before these entries.
     pub seq_before: u64,
@@ -14,6 +15,9 @@ pub struct Outgoing {
     pub entries: Vec<Entry>,
     /// The inbox positions of the messages that they take.
     pub taken: Vec<u64>,
+    /// What they send to other instances. The n-th of those that are not notices belongs to the n-th entry of kind
+    /// [`Sent`](EntryKind::Sent).
+    pub writes: Vec<Write>,
 }
 
 /// Numbers the entries of a run.
@@ -23,12 +27,14 @@ pub struct Recorder {
     /// The last number that is durable.
     durable: u64,
     outgoing: Outgoing,
+    /// What was handed out with effects, one of which may be refused. Nothing else is handed out until it is durable.
+    sending: Option<Box<Outgoing>>,
 }
 
 impl Recorder {
     /// Continues after the last entry of a journal.
     pub(super) fn new(seq: u64) -> Self {
-        Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() } }
+        Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() }, sending: None }
     }
 
     /// Returns the last sequence number in use.
@@ -50,6 +56,20 @@ impl Recorder {
     pub(super) fn set_durable(&mut self, seq: u64) {
         debug_assert!(seq <= self.seq, "only entries that were handed out can become durable");
         self.durable = self.durable.max(seq);
+        if self.sending.as_ref().is_some_and(|sending| sending.entries.last().is_none_or(|last| last.seq <= seq)) {
+            self.sending = None;
+        }
+    }
+
+    /// Returns `true` if effects were handed out and are not durable yet.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// Returns the effects that were handed out, to change what was refused.
+    pub(super) fn sending_mut(&mut self) -> Option<&mut Outgoing> {
+        self.sending.as_deref_mut()
     }
 
     /// Appends an entry about an operation and returns it, for the rest of its content.
@@ -78,10 +98,15 @@ impl Recorder {
         self.outgoing.taken.push(pos);
     }
 
+    /// Sends something with the next commit.
+    pub(super) fn send(&mut self, writes: impl IntoIterator<Item = Write>) {
+        self.outgoing.writes.extend(writes);
+    }
+
     /// Returns `true` if there is something to make durable.
     #[must_use]
     pub fn has_outgoing(&self) -> bool {
-        !self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty()
+        !self.is_sending() && (!self.outgoing.entries.is_empty() || !self.outgoing.taken.is_empty())
     }
 
     /// Takes what has to be made durable now.
@@ -90,6 +115,10 @@ impl Recorder {
             return None;
         }
         let next = Outgoing { seq_before: self.seq, ..Outgoing::default() };
-        Some(std::mem::replace(&mut self.outgoing, next))
+        let outgoing = std::mem::replace(&mut self.outgoing, next);
+        if !outgoing.writes.iter().all(Write::is_notice) {
+            self.sending = Some(Box::new(outgoing.clone()));
+        }
+        Some(outgoing)
     }
 }

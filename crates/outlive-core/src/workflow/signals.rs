@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::payload::Payload;
 
 use super::Slot;
+use super::spec::ChildKey;
 
 /// Signals and waits by name. A signal bound to a wait that then lost a race returns to its old place.
 #[derive(Default)]
@@ -54,7 +55,13 @@ impl Signals {
 
     /// Takes the first signal with this name.
     pub(super) fn take(&mut self, name: &str) -> Option<(u64, Payload)> {
-        self.free.get_mut(name)?.pop_front()
+        let queue = self.free.get_mut(name)?;
+        let taken = queue.pop_front();
+        if queue.is_empty() && ChildKey::is_one(name) {
+            // A child ends once, while a signal may come again.
+            self.free.remove(name);
+        }
+        taken
     }
 
     /// Marks the signal at `pos` as bound to a wait by entry `seq`.
@@ -94,6 +101,9 @@ impl Signals {
     pub(super) fn stop_waiting(&mut self, name: &str, slot: Slot) {
         if let Some(slots) = self.waiting.get_mut(name) {
             slots.retain(|other| *other != slot);
+            if slots.is_empty() && ChildKey::is_one(name) {
+                self.waiting.remove(name);
+            }
         }
     }
 

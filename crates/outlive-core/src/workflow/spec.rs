@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::id::Name;
+use crate::journal::SentTo;
 use crate::payload::Payload;
 use crate::retry::{Reason, Retry};
 use crate::time::Timestamp;
+
+use super::effect::{CHILD_PREFIX, EffectSpec, RefusedEffect};
 
 /// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,9 +21,37 @@ pub enum OpKind {
     Sleep,
     /// A pause until a signal.
     Wait,
+    /// The start of a child.
+    Child,
+    /// A pause until a child has ended.
+    Result,
+    /// The start of a run that is not a child.
+    Start,
+    /// A signal to another run.
+    Signal,
+    /// A request to cancel another run.
+    Cancel,
+    /// An event for a task or a debounce.
+    Send,
+    /// An event for a worker pool.
+    Push,
 }
 
 impl OpKind {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::Step,
+        Self::Sleep,
+        Self::Wait,
+        Self::Child,
+        Self::Result,
+        Self::Start,
+        Self::Signal,
+        Self::Cancel,
+        Self::Send,
+        Self::Push,
+    ];
+
     /// Returns the prefix of its identity.
     #[must_use]
     pub fn prefix(self) -> &'static str {
@@ -28,6 +59,13 @@ impl OpKind {
             Self::Step => "step:",
             Self::Sleep => "sleep",
             Self::Wait => "wait:",
+            Self::Child => CHILD_PREFIX,
+            Self::Result => "result:",
+            Self::Start => "start:",
+            Self::Signal => "signal:",
+            Self::Cancel => "cancel:",
+            Self::Send => "send:",
+            Self::Push => "push:",
         }
     }
 }
@@ -50,6 +88,50 @@ pub enum Spec {
         /// Checks whether a signal has the expected type.
         accepts: Accepts,
     },
+    /// Start or send something elsewhere.
+    Effect(Box<EffectSpec>),
+    /// Wait for a child to end.
+    Result(ChildKey),
+}
+
+impl Spec {
+    /// Returns the name under which what this waits for arrives in the inbox.
+    pub(super) fn awaited(&self) -> Option<&str> {
+        match self {
+            Self::Wait { name, .. } => Some(name.as_str()),
+            Self::Result(child) => Some(child.as_str()),
+            _ => None,
+        }
+    }
+}
+
+/// The name under which the outcome of a child waits in the inbox: no signal can have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChildKey(Box<str>);
+
+impl ChildKey {
+    const PREFIX: &str = "\u{1}";
+
+    /// Returns the key of the child with this id.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self(format!("{}{id}", Self::PREFIX).into())
+    }
+
+    /// Returns the id of the child.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.0[Self::PREFIX.len()..]
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns `true` if a name is the key of a child.
+    pub(super) fn is_one(name: &str) -> bool {
+        name.starts_with(Self::PREFIX)
+    }
 }
 
 /// Checks a value and returns what is wrong with it. May run user code.
@@ -114,7 +196,11 @@ pub enum Outcome {
     Failed(Box<FailedStep>),
     /// The end of a sleep.
     Slept,
-    /// A signal.
+    /// The end of an effect.
+    Sent(Box<SentTo>),
+    /// The refusal of an effect.
+    Refused(Box<RefusedEffect>),
+    /// A signal, or the [outcome](crate::child::ChildOutcome) of a child.
     Signal {
         /// Its inbox position.
         pos: u64,

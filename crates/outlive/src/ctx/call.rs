@@ -53,6 +53,9 @@ impl CallSite {
             OpKind::Step => check("step name", name).err(),
             OpKind::Wait => check("signal name", name).err(),
             OpKind::Sleep => None,
+            // Names of workflows and jobs and ids of runs are checked where they are looked up.
+            OpKind::Signal => check("signal name", name).err(),
+            _ => None,
         };
         let base = workflow::base("", kind, name, None);
         let site = format!("{}:{}", location.file(), location.line()).into();

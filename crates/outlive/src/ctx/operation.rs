@@ -154,6 +154,12 @@ impl OpenOperation {
             OpKind::Step => format!("step {:?}", self.name()),
             OpKind::Sleep => "a durable sleep".to_owned(),
             OpKind::Wait => format!("the wait for {:?}", self.name()),
+            OpKind::Child => format!("the child {:?}", self.name()),
+            OpKind::Result => format!("the wait for child {:?}", self.name()),
+            OpKind::Start => format!("the start of {:?}", self.name()),
+            OpKind::Signal => format!("the signal {:?}", self.name()),
+            OpKind::Cancel => "the cancel of a child".to_owned(),
+            OpKind::Send | OpKind::Push => format!("the event for {:?}", self.name()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Converts an entry of the store's feed to lifecycle events, all of them, from nothing but the entry.
 
 use outlive_core::failure::{Cause, Failure};
-use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::journal::{Entry, EntryKind, SentTo};
 use outlive_core::lifecycle::{Detail, LifecycleRecord, LifecycleRecordKind};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Reason;
@@ -77,6 +77,19 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::SignalDiscarded => LifecycleKind::SignalDiscarded { entry: entry.discarded().unwrap_or(0) },
         EntryKind::WaitTimedOut => LifecycleKind::WaitTimedOut { signal: name(), operation: operation() },
         EntryKind::OpCancelled => LifecycleKind::OperationCancelled { operation: operation() },
+        EntryKind::Sent => match entry.sent_to() {
+            Some(SentTo { id: child, detached: Some(_) }) => {
+                LifecycleKind::ChildStarted { child, operation: operation() }
+            }
+            to => LifecycleKind::EffectSent { to: to.map_or_else(String::new, |to| to.id), operation: operation() },
+        },
+        EntryKind::SendRefused => {
+            let to = entry.sent_to().map_or_else(String::new, |to| to.id);
+            LifecycleKind::EffectRefused { to, operation: operation() }
+        }
+        EntryKind::ChildEnded => {
+            LifecycleKind::ChildEnded { child: name(), operation: operation(), failure: entry.failure() }
+        }
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
         EntryKind::Retried => LifecycleKind::RunRetried,
         EntryKind::Reopened => LifecycleKind::RunReopened,

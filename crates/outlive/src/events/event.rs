@@ -185,7 +185,13 @@ impl fmt::Display for LifecycleKind {
             }
             Self::SignalRefused { operation, problem, .. } => write!(f, " {operation}: {problem}"),
             Self::SignalDiscarded { entry } => write!(f, " entry {entry}"),
+            Self::ChildEnded { operation, failure: Some(failure), .. } => write!(f, " {operation}: {failure}"),
+            Self::EffectSent { operation, to } | Self::EffectRefused { operation, to } => {
+                write!(f, " {operation} to {to}")
+            }
+            Self::ChildStarted { operation, child } => write!(f, " {operation} as {child}"),
             Self::SleepDone { operation }
+            | Self::ChildEnded { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

@@ -194,6 +194,41 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// The run has started a child.
+    #[serde(rename = "child.started")]
+    ChildStarted {
+        /// The id of the child.
+        child: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has learned that a child ended.
+    #[serde(rename = "child.ended")]
+    ChildEnded {
+        /// The id of the child.
+        child: String,
+        /// The operation's identity in the run.
+        operation: String,
+        /// How the child failed, if it did.
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_failure_object")]
+        failure: Option<Failure>,
+    },
+    /// The run has started a run, signalled or cancelled one, or sent an event to a job.
+    #[serde(rename = "effect.sent")]
+    EffectSent {
+        /// The id of the receiver.
+        to: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// What the run sent was refused, so nothing was sent.
+    #[serde(rename = "effect.refused")]
+    EffectRefused {
+        /// The id of the receiver.
+        to: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
     /// An instance of a job was created.
     #[serde(rename = "job.started")]
     JobStarted {
@@ -343,6 +378,10 @@ impl LifecycleKind {
             Self::SignalDiscarded { .. } => "signal.discarded",
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
+            Self::ChildStarted { .. } => "child.started",
+            Self::ChildEnded { .. } => "child.ended",
+            Self::EffectSent { .. } => "effect.sent",
+            Self::EffectRefused { .. } => "effect.refused",
             Self::JobStarted { .. } => "job.started",
             Self::JobExecuted { .. } => "job.executed",
             Self::JobFailed { .. } => "job.failed",
@@ -426,4 +465,11 @@ fn reason_text<S: Serializer>(reason: &Option<Reason>, serializer: S) -> Result<
 fn failure_object<S: Serializer>(failure: &Failure, serializer: S) -> Result<S::Ok, S::Error> {
     let kept = RawValue::from_string(failure.to_payload().as_str().to_owned());
     kept.map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+fn some_failure_object<S: Serializer>(failure: &Option<Failure>, serializer: S) -> Result<S::Ok, S::Error> {
+    match failure {
+        Some(failure) => failure_object(failure, serializer),
+        None => serializer.serialize_none(),
+    }
 }

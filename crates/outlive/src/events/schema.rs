@@ -130,7 +130,7 @@ fn schema() -> Value {
         "$defs": { "failure": {
             "type": "object",
             "properties": {
-                "cause": { "enum": ["error", "panic", "timeout", "interrupted", "output"] },
+                "cause": { "enum": ["error", "panic", "timeout", "interrupted", "output", "cancelled"] },
                 "message": { "type": "string" },
                 "causes": { "type": "array", "items": { "type": "string" } },
                 "details": true,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 #[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
@@ -35,6 +36,26 @@ pub struct Info {
     pub tags: BTreeMap<String, String>,
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
+    pub(crate) parent: Option<Box<Parent>>,
+}
+
+impl Info {
+    /// Returns the id of the run that this one is a child of, if it is one.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn child(ctx: Ctx, _: ()) -> Result<Option<String>> { Ok(ctx.info().parent_id().map(str::to_owned)) }
+    /// async fn parent(ctx: Ctx, _: ()) -> Result<Option<String>> { Ok(ctx.run(child, &()).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("parent", parent).workflow("child", child).start().await?;
+    /// let run = engine.start(parent, &()).id("order-42").await?;
+    /// assert_eq!(run.result().await?.as_deref(), Some("order-42"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn parent_id(&self) -> Option<&str> {
+        self.parent.as_ref().map(|parent| parent.id.as_str())
+    }
 }
 
 #[cfg(feature = "tokio")]
@@ -48,6 +69,7 @@ impl Info {
             tags: instance.tags.clone(),
             num: instance.num,
             seed: instance.seed,
+            parent: instance.parent.clone().map(Box::new),
         }
     }
 }

@@ -69,6 +69,71 @@ pub enum Reference {
     },
 }
 
+/// The instance of a pool that has its queue.
+pub(crate) const POOL_INSTANCE: &str = "main";
+
+/// A job whose instances take events of one type: a task or a debounce.
+///
+/// ```
+/// use outlive::job::{EventTarget, Task};
+/// # use outlive::prelude::*;
+/// const ORDERS: Task<u32, u32> = Task::new("orders");
+/// /// Sends the same event to several instances.
+/// async fn send_all<J: EventTarget + Copy>(ctx: &Ctx, job: J, ids: &[&str], event: &J::Event) -> Result<(), Error> {
+///     for id in ids {
+///         ctx.send(job, id, event).await?;
+///     }
+///     Ok(())
+/// }
+/// # async fn all(ctx: Ctx, n: u32) -> Result<()> { Ok(send_all(&ctx, ORDERS, &["a", "b"], &n).await?) }
+/// # fn main() { let _ = Engine::open("memory:").workflow("all", all); }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take events by instance",
+    label = "expected the contract of a `Task` or a `Debounce`",
+    note = "use `push` for a `WorkerPool`; a `Continuous` job takes no events"
+)]
+pub trait EventTarget {
+    /// The type of its events.
+    type Event: Serialize;
+
+    /// Returns the name of the job, with its kind.
+    ///
+    /// # Errors
+    /// If the name is not valid.
+    #[doc(hidden)]
+    fn job_name(self) -> Result<Name, Error>;
+}
+
+/// A job that takes events into one queue: a worker pool.
+///
+/// ```
+/// use outlive::job::{QueueTarget, WorkerPool};
+/// # use outlive::prelude::*;
+/// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+/// async fn urgent<J: QueueTarget>(ctx: &Ctx, pool: J, event: &J::Event) -> Result<(), Error> {
+///     ctx.push(pool, event).priority(10).await
+/// }
+/// # async fn all(ctx: Ctx, to: String) -> Result<()> { Ok(urgent(&ctx, MAIL, &to).await?) }
+/// # fn main() { let _ = Engine::open("memory:").workflow("all", all); }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no queue",
+    label = "expected the contract of a `WorkerPool`",
+    note = "use `send` for a `Task` or a `Debounce`"
+)]
+pub trait QueueTarget {
+    /// The type of its events.
+    type Event: Serialize;
+
+    /// Returns the name of the job, with its kind.
+    ///
+    /// # Errors
+    /// If the name is not valid.
+    #[doc(hidden)]
+    fn job_name(self) -> Result<Name, Error>;
+}
+
 /// Resolves workflow names and checks events.
 pub(crate) trait Names: Send + Sync {
     /// Returns the name of a workflow to start.

@@ -30,6 +30,7 @@ use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
+use crate::instance::target::EventTarget;
 use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
     CallContext, CallEnded, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest,
@@ -64,6 +65,14 @@ contract! {
     Debounce<E, B>, JobKind::Debounce,
     /// The client of a debounce.
     DebounceClient
+}
+
+impl<E: Serialize, B> EventTarget for Debounce<E, B> {
+    type Event = E;
+
+    fn job_name(self) -> Result<Name, Error> {
+        Self::job_name(self)
+    }
 }
 
 impl<E, B> Debounce<E, B> {

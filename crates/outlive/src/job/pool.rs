@@ -27,6 +27,7 @@ use super::outcome::{DeadLetter, Pushed};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
+use crate::instance::target::{POOL_INSTANCE, QueueTarget};
 use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
     CallContext, CallEnded, Calling, Definition, Erased, Executes, HandlerFuture, JobDefinition, JobHandler, Outbox,
@@ -58,9 +59,17 @@ contract! {
     WorkerPoolClient
 }
 
+impl<E: Serialize> QueueTarget for WorkerPool<E> {
+    type Event = E;
+
+    fn job_name(self) -> Result<Name, Error> {
+        Self::job_name(self)
+    }
+}
+
 impl<E> WorkerPool<E> {
     /// The id of the instance that holds the queue.
-    pub(crate) const MAIN: &'static str = "main";
+    pub(crate) const MAIN: &'static str = POOL_INSTANCE;
 
     /// Sets how many events are handled at a time, across all processes.
     pub fn concurrency(self, handlers: usize) -> WorkerPoolBuilder<E> {

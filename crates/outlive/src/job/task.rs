@@ -29,6 +29,7 @@ use super::stateful::{Context, TypedHandlers};
 use crate::client::{Client, Contract};
 use crate::error::Error;
 use crate::instance::codec;
+use crate::instance::target::EventTarget;
 use crate::runtime::call::PendingCall;
 use crate::runtime::handlers::{
     CallContext, Calling, Definition, Executes, HandlerCall, Handlers, JobDefinition, JobHandler, RetryTest, Settings,
@@ -59,6 +60,14 @@ contract! {
     Task<E, S>, JobKind::Task,
     /// The client of a task.
     TaskClient
+}
+
+impl<E: Serialize, S> EventTarget for Task<E, S> {
+    type Event = E;
+
+    fn job_name(self) -> Result<Name, Error> {
+        Self::job_name(self)
+    }
 }
 
 impl<E, S> Task<E, S> {

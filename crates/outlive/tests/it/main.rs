@@ -8,6 +8,7 @@ mod changed_code;
 mod checking;
 mod checking_live;
 mod checking_repeats;
+mod children;
 mod compile;
 mod crashes;
 mod driving;

@@ -15,10 +15,10 @@ impl Operations {
         let mut idle = std::mem::take(&mut self.idle);
         let asked = idle.len();
         idle.retain(|slot| {
-            let Some(Spec::Wait { name, .. }) = self.table.get(*slot).and_then(|op| op.spec.as_ref()) else {
+            let Some(name) = self.table.get(*slot).and_then(|op| op.spec.as_ref()?.awaited()) else {
                 return true;
             };
-            let taken = self.inbox.signals_mut().and_then(|signals| signals.take(name.as_str()));
+            let taken = self.inbox.signals_mut().and_then(|signals| signals.take(name));
             let Some((pos, payload)) = taken else { return true };
             wait::bind(&mut self.at(*slot, now), pos, payload);
             false
@@ -43,7 +43,7 @@ fn first_of_sleeps(table: &OpTable, idle: &[Slot], now: Timestamp) -> Option<(Ti
         let due = match op.spec.as_ref()? {
             Spec::SleepFor(duration) => now.after(*duration),
             Spec::SleepUntil(due) => *due,
-            Spec::Step(_) | Spec::Wait { .. } => return None,
+            Spec::Step(_) | Spec::Wait { .. } | Spec::Effect(_) | Spec::Result(_) => return None,
         };
         Some((op.record.due.unwrap_or(due), slot))
     };

@@ -39,9 +39,13 @@ impl Operations {
     }
 }
 
-/// Cancels every polled operation without an outcome, in order of identity. Steps that begin later can clean up.
+/// Cancels every polled operation without an outcome, in order of identity, and the attached children. Steps that begin
+/// later can clean up.
 fn take_cancel(ops: &mut Operations, reason: String, now: Timestamp) {
     ops.recorder.push_of_run(EntryKind::CancelTaken, now).payload = Payload::encode(&reason).ok();
+    let to_children = Message::Cancel { reason: format!("its parent was cancelled: {reason}") };
+    let notices = ops.children.end_all(&to_children, ops.seed, ops.recorder.seq(), now);
+    ops.recorder.send(notices);
     ops.inbox.set_cancel(reason);
     let open = |op: &Op| {
         !matches!(op.phase, OpPhase::Called | OpPhase::Settled { .. } | OpPhase::Delivered { .. } | OpPhase::Refused)

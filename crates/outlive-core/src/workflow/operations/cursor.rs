@@ -67,9 +67,9 @@ impl<'a> OpCursor<'a> {
     pub(super) fn settle(&mut self, kind: EntryKind, outcome: Outcome) {
         self.clear_timer();
         if let Some(signals) = self.ops.inbox.signals_mut()
-            && let Some(Op { spec: Some(Spec::Wait { name, .. }), .. }) = self.ops.table.get(self.slot)
+            && let Some(name) = self.ops.table.get(self.slot).and_then(|op| op.spec.as_ref()?.awaited())
         {
-            signals.stop_waiting(name.as_str(), self.slot);
+            signals.stop_waiting(name, self.slot);
         }
         self.push(kind, |entry| match &outcome {
             Outcome::Value(payload) => entry.payload = Some(payload.clone()),
@@ -78,6 +78,8 @@ impl<'a> OpCursor<'a> {
                 entry.payload = Some(payload.clone());
                 entry.due = Some(record::signal_mark(*pos));
             }
+            Outcome::Sent(to) => entry.payload = Some(to.to_payload()),
+            Outcome::Refused(refused) => entry.payload = Some(refused.to_payload()),
             Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
         });
         let seq = self.ops.recorder.seq();

@@ -81,6 +81,12 @@ impl OpTable {
         }
     }
 
+    /// Returns the operation whose outcome is recorded as entry `seq` and not delivered.
+    pub(super) fn settled_as(&mut self, seq: u64) -> Option<&mut Op> {
+        let is_it = |op: &&mut Op| matches!(op.phase, OpPhase::Settled { seq: own, .. } if own == seq);
+        self.slots.iter_mut().flatten().find(is_it)
+    }
+
     // ---- timers ----
 
     /// Sets the time at which an operation continues by itself.

@@ -41,10 +41,17 @@ pub(super) fn due(wait: &mut OpCursor<'_>) {
     wait.settle(EntryKind::WaitTimedOut, Outcome::TimedOut);
 }
 
-/// Ends a wait with a signal.
+/// Ends a wait with a signal, or with the outcome of a child.
 pub(super) fn bind(wait: &mut OpCursor<'_>, pos: u64, payload: Payload) {
     wait.ops.recorder.take_message(pos);
-    wait.settle(EntryKind::SignalTaken, Outcome::Signal { pos, payload });
+    let kind = match wait.ops.table.get(wait.slot).and_then(|op| op.spec.as_ref()) {
+        Some(Spec::Result(child)) => {
+            wait.ops.children.ended(child.id());
+            EntryKind::ChildEnded
+        }
+        _ => EntryKind::SignalTaken,
+    };
+    wait.settle(kind, Outcome::Signal { pos, payload });
     let seq = wait.ops.recorder.seq();
     wait.ops.inbox.signals_mut().into_iter().for_each(|signals| signals.give(pos, seq));
 }

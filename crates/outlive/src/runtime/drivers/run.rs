@@ -33,7 +33,7 @@ use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, RareArrivals};
 use crate::instance::resident::ResidentRun;
 use crate::runtime::awaited;
-use crate::runtime::stuck;
+use crate::runtime::{family, stuck};
 
 use end::RunEnd;
 pub(crate) use script::Script;
@@ -96,6 +96,8 @@ enum RunPhase {
     Pausing,
     /// Released, but still in memory.
     Paused,
+    /// The user's future is done, with this result, and what it has sent is in progress.
+    Closing(RunEnd),
     /// The commit that ends it is in progress, with this result of the user's future.
     Ending(RunEnd),
 }
@@ -151,6 +153,7 @@ impl<S: RunHost> RunDriver<S> {
                     return self.leave();
                 }
             }
+            RunPhase::Closing(_) => self.close(),
             RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
         }
         self.is_stopping && self.is_idle() && self.leave()
@@ -194,9 +197,17 @@ impl<S: RunHost> RunDriver<S> {
         answers
     }
 
-    /// Handles the reply to a commit with a new state. Returns `true` if the run is over here.
+    /// Handles the reply to a commit with a new state, or to one that was refused. Returns `true` if the run is over
+    /// here.
     fn answered(&mut self, answer: Answer) -> bool {
         match (answer, &self.phase) {
+            (Answer::WriteRefused { index, refusal }, phase) => {
+                // Only what resumes a run that was paused by hand may send something and have a new state.
+                let state = matches!(phase, RunPhase::Resuming).then(|| resumed(self.resident.now()));
+                let outgoing = self.resident.lock().machine.refused(index, refusal);
+                outgoing.into_iter().for_each(|outgoing| self.submit(outgoing, state.clone()));
+                false
+            }
             (Answer::Unseen(messages), phase) => {
                 debug_assert!(!matches!(phase, RunPhase::Resuming), "a run that resumes has no unseen messages");
                 let mut state = self.resident.lock();
@@ -291,31 +302,35 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Submits what is to be made durable, with a new state if there is one.
     fn flush(&mut self, state: Option<NewState>) {
-        let commit = {
+        let outgoing = {
             let mut locked = self.resident.lock();
             let outgoing = locked.machine.take_outgoing();
             if outgoing.is_none() && state.is_none() {
                 return;
             }
             let none = || Outgoing { seq_before: locked.machine.recorder().seq(), ..Outgoing::default() };
-            let Outgoing { seq_before, entries, mut taken } = outgoing.unwrap_or_else(none);
-            if state.is_some() {
-                taken.extend_from_slice(locked.machine.inbox().controls_done());
-            }
-            Commit {
-                writes: Vec::new(),
-                num: self.resident.info.num,
-                epoch: self.epoch,
-                seq_before,
-                entries,
-                taken,
-                state,
-            }
+            outgoing.unwrap_or_else(none)
         };
-        commit.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
-        if self.resident.env.is_paranoid {
-            self.script.journal.extend(commit.entries.iter().cloned());
+        outgoing.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
+        self.submit(outgoing, state);
+    }
+
+    fn submit(&mut self, outgoing: Outgoing, state: Option<NewState>) {
+        let Outgoing { seq_before, entries, mut taken, mut writes } = outgoing;
+        if let Some(state) = &state {
+            let locked = self.resident.lock();
+            taken.extend_from_slice(locked.machine.inbox().controls_done());
+            if state.status.is_ended() {
+                writes.extend(family::notices(&self.resident.info, &locked.machine, state));
+            }
         }
+        if self.resident.env.is_paranoid {
+            // What was refused before is replaced.
+            self.script.journal.truncate(usize::try_from(seq_before).unwrap_or(usize::MAX));
+            self.script.journal.extend(entries.iter().cloned());
+        }
+        let commit =
+            Commit { num: self.resident.info.num, epoch: self.epoch, seq_before, entries, taken, writes, state };
         self.host.submit(&self.resident, commit);
     }
 
@@ -387,16 +402,7 @@ impl<S: RunHost> RunDriver<S> {
         if has_moved {
             self.phase = RunPhase::Resuming;
             self.host.resuming(&self.resident);
-            let state = NewState {
-                status: Status::Running,
-                wake: None,
-                is_owned: true,
-                seen: None,
-                outcome: None,
-                note: None,
-                at: now,
-            };
-            self.flush(Some(state));
+            self.flush(Some(resumed(now)));
         } else if has_message {
             // The message has set the stored wake to now, so the wake must be set back to where it was.
             self.host.resuming(&self.resident);
@@ -415,11 +421,25 @@ impl<S: RunHost> RunDriver<S> {
         }
     }
 
+    /// Ends the run once what it has sent is durable.
+    fn close(&mut self) {
+        if !self.resident.lock().machine.recorder().is_sending()
+            && let RunPhase::Closing(end) = std::mem::replace(&mut self.phase, RunPhase::Running)
+        {
+            self.end(end);
+        }
+    }
+
     /// Ends the run, or marks it stuck.
     fn end(&mut self, end: RunEnd) {
         // What user code does while it is dropped is part of the run.
         self.drop_future();
         self.set_timer(None);
+        self.flush(None);
+        if self.resident.lock().machine.recorder().is_sending() {
+            self.phase = RunPhase::Closing(end);
+            return;
+        }
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
         let now = self.resident.now();
@@ -499,7 +519,7 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     fn is_idle(&self) -> bool {
-        !matches!(self.phase, RunPhase::Ending(_) | RunPhase::Pausing | RunPhase::Resuming)
+        !matches!(self.phase, RunPhase::Closing(_) | RunPhase::Ending(_) | RunPhase::Pausing | RunPhase::Resuming)
             && self.resident.lock().machine.operations().is_quiet()
     }
 
@@ -520,6 +540,11 @@ impl<S: RunHost> RunDriver<S> {
     fn drop_future(&mut self) {
         self.user.drop_future(&self.resident);
     }
+}
+
+/// Returns the state of a run that resumes.
+fn resumed(at: Timestamp) -> NewState {
+    NewState { status: Status::Running, wake: None, is_owned: true, seen: None, outcome: None, note: None, at }
 }
 
 impl<S: RunHost + Unpin> Future for RunDriver<S> {

@@ -4,7 +4,6 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::id::InstanceNum;
 use outlive_core::journal::Entry;
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
@@ -20,7 +19,7 @@ use crate::runtime::committer::WriteReply;
 use crate::runtime::drivers::run::{Begin, RunDriver, Script};
 use crate::runtime::registry::{Registered, Registry};
 use crate::runtime::services::Services;
-use crate::runtime::stuck;
+use crate::runtime::{family, stuck};
 
 /// Loads runs and job instances, with the code that is registered for them.
 pub(crate) struct Loader {
@@ -109,13 +108,13 @@ impl Loader {
             note: Some(note),
             at: self.services.now(),
         };
-        self.submit_state(info.num, seq, state);
+        self.submit_state(&info, seq, state);
     }
 
-    fn submit_state(&self, num: InstanceNum, seq: u64, state: NewState) {
-        let (epoch, state) = (self.services.epoch, Some(state));
-        let commit =
-            Commit { writes: Vec::new(), num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), state };
+    fn submit_state(&self, info: &Info, seq: u64, state: NewState) {
+        let writes = family::to_parent(info, &state, seq).into_iter().collect();
+        let (num, epoch, state) = (info.num, self.services.epoch, Some(state));
+        let commit = Commit { num, epoch, seq_before: seq, entries: Vec::new(), taken: Vec::new(), writes, state };
         let reply = WriteReply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
         self.services.committer.submit(Write::Commit(commit), reply);
     }

@@ -146,6 +146,7 @@ impl Worker {
             tags: start.tags.clone(),
             num,
             seed: start.seed,
+            parent: start.parent.clone().map(Box::new),
         };
         self.loader.spawn(info, Brought::new(start.input.clone()));
     }

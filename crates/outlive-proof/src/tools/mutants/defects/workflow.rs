@@ -228,9 +228,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A signal taken by a wait that lost its race is lost. Breaks P4.",
         edits: &[Edit {
             file: OPERATIONS,
-            original: "signals.give_back(name.as_str(), pos, seq, payload);",
+            original: "signals.give_back(name, pos, seq, payload);",
             replacement: r#"if !crate::defect::is_on("SignalNotGivenBack") {
-                    signals.give_back(name.as_str(), pos, seq, payload);
+                    signals.give_back(name, pos, seq, payload);
                 }"#,
         }],
     },
@@ -247,9 +247,9 @@ pub(super) const DEFECTS: &[Defect] = &[
             },
             Edit {
                 file: SIGNALS,
-                original: "self.free.get_mut(name)?.pop_front()",
-                replacement: r#"let queue = self.free.get_mut(name)?;
-        if crate::defect::is_on("SignalsLastFirst") { queue.pop_back() } else { queue.pop_front() }"#,
+                original: "let taken = queue.pop_front();",
+                replacement: r#"let taken =
+            if crate::defect::is_on("SignalsLastFirst") { queue.pop_back() } else { queue.pop_front() };"#,
             },
         ],
     },

@@ -1,0 +1,61 @@
+//! The children of a run that have not ended, and what they are sent when it does.
+
+use std::collections::BTreeMap;
+
+use crate::checksum::Sum;
+use crate::id::Name;
+use crate::journal::{Entry, EntryKind, SentTo};
+use crate::message::Message;
+use crate::store::commit::{SendWrite, Write};
+use crate::time::Timestamp;
+
+use super::parsed::{ParsedIdentity, unescaped};
+
+/// The children that were started and have not ended, as far as their parent knows.
+#[derive(Default)]
+pub struct LiveChildren {
+    /// Whether each is detached, by id.
+    by_id: BTreeMap<Box<str>, bool>,
+}
+
+impl LiveChildren {
+    /// Returns the ids of the children.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.by_id.keys().map(|id| &**id)
+    }
+
+    /// Notes what an entry says about children.
+    pub(super) fn follow(&mut self, entry: &Entry) -> Result<(), String> {
+        match (entry.kind, &entry.payload) {
+            (EntryKind::Sent, Some(payload)) => {
+                self.started(&SentTo::from_payload(payload)?);
+            }
+            (EntryKind::ChildEnded, _) => self.ended(&unescaped(ParsedIdentity::of(&entry.op).name)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a child, if that is what was started.
+    pub(super) fn started(&mut self, to: &SentTo) {
+        if let Some(is_detached) = to.detached {
+            self.by_id.insert(to.id.as_str().into(), is_detached);
+        }
+    }
+
+    /// Removes a child that has ended or could not be started.
+    pub(super) fn ended(&mut self, id: &str) {
+        self.by_id.remove(id);
+    }
+
+    /// Returns the messages that end the attached children, because entry `seq` of the run or what follows it does.
+    pub(super) fn end_all(&self, message: &Message, seed: u64, seq: u64, at: Timestamp) -> Vec<Write> {
+        let attached = self.by_id.iter().filter(|(_, is_detached)| !**is_detached);
+        let write = |id: &str| {
+            let token = Sum::new().number(seed).text(id).number(seq).whole();
+            let (id, message) = (Name::recorded(id), message.clone());
+            Write::Message(SendWrite { id, num: None, message, at, dedup: None, token })
+        };
+        attached.map(|(id, _)| write(id)).collect()
+    }
+}

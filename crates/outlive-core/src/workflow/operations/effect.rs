@@ -1,0 +1,74 @@
+//! Effects: they end when they begin, because they happen in the commit of their entry, unless the store refuses them.
+
+use crate::id::Name;
+use crate::journal::{EntryKind, SentTo};
+use crate::message::Message;
+use crate::store::commit::{Refusal, Write};
+use crate::time::Timestamp;
+use crate::workflow::effect::{self, EffectSource, EffectSpec, RefusedEffect, StartEffect};
+use crate::workflow::op::OpPhase;
+use crate::workflow::recorder::Outgoing;
+use crate::workflow::spec::{Outcome, Spec};
+
+use super::Operations;
+use super::cursor::OpCursor;
+
+/// Records an effect and sends it with the next commit.
+pub(super) fn begin(op: &mut OpCursor<'_>) {
+    let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
+    let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
+    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
+    op.ops.children.started(&to);
+    op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
+    op.ops.recorder.send([write]);
+}
+
+impl Operations {
+    /// Returns the messages that end the attached children.
+    pub(in crate::workflow) fn end_children(&self, message: &Message, now: Timestamp) -> Vec<Write> {
+        self.children.end_all(message, self.seed, self.recorder.seq(), now)
+    }
+
+    /// Changes what was handed out because the store refused one of its writes. Returns what to hand out instead: the
+    /// operation fails, or a child that we named gets another name.
+    pub(in crate::workflow) fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
+        let Self { recorder, table, children, .. } = self;
+        let outgoing = recorder.sending_mut()?;
+        let nth = outgoing.writes.get(..index)?.iter().filter(|write| !write.is_notice()).count();
+        let entry = outgoing.entries.iter_mut().filter(|entry| entry.kind == EntryKind::Sent).nth(nth)?;
+        let op = table.settled_as(entry.seq);
+        let to = entry.payload.as_ref().and_then(|payload| SentTo::from_payload(payload).ok())?;
+        children.ended(&to.id);
+        let spec = op.as_ref().and_then(|op| op.spec.as_ref());
+        let outcome = match other_id(&mut outgoing.writes[index], spec) {
+            Some(id) => {
+                let to = SentTo { id: id.to_string(), ..to };
+                children.started(&to);
+                entry.payload = Some(to.to_payload());
+                Outcome::Sent(to.into())
+            }
+            None => {
+                let refused = RefusedEffect { id: to.id, refusal };
+                entry.kind = EntryKind::SendRefused;
+                entry.payload = Some(refused.to_payload());
+                outgoing.writes.remove(index);
+                Outcome::Refused(refused.into())
+            }
+        };
+        if let Some(OpPhase::Settled { outcome: recorded, .. }) = op.map(|op| &mut op.phase) {
+            *recorded = outcome;
+        }
+        Some(outgoing.clone())
+    }
+}
+
+/// Gives a child that we named another id, once: the first one may belong to a child of an earlier run with the same id
+/// as its parent.
+fn other_id(write: &mut Write, spec: Option<&Spec>) -> Option<Name> {
+    let Some(Spec::Effect(effect)) = spec else { return None };
+    let EffectSpec::Start(StartEffect { id: None, parent: Some(parent), .. }) = &**effect else { return None };
+    let Write::Start(start) = write else { return None };
+    let id = effect::renamed(&start.id, parent)?;
+    start.id = id.clone();
+    Some(id)
+}
