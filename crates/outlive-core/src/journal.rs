@@ -111,11 +111,13 @@ pub enum EntryKind {
     SendRefused = 51,
     /// A run learned how its child ended. Payload: the outcome of the child.
     ChildEnded = 52,
+    /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
+    Patched = 60,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -135,6 +137,7 @@ impl EntryKind {
         Self::Sent,
         Self::SendRefused,
         Self::ChildEnded,
+        Self::Patched,
     ];
 
     /// Returns the stored code.
@@ -169,6 +172,7 @@ impl EntryKind {
                 | Self::Sent
                 | Self::SendRefused
                 | Self::ChildEnded
+                | Self::Patched
         )
     }
 
@@ -195,6 +199,7 @@ impl EntryKind {
             Self::Sent => "sent",
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
+            Self::Patched => "patched",
         }
     }
 }

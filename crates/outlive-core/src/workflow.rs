@@ -230,8 +230,12 @@ impl Machine {
             );
             return self.ops.refuse(slot, sentence);
         }
+        let is_passed = record.is_none() && matches!(op.spec, Some(Spec::Patch));
         let (record, outcome) = record.unwrap_or_default();
         op.record = record;
+        if is_passed && self.is_replaying() {
+            return self.ops.pass(slot);
+        }
         self.ops.continue_from(slot, outcome);
     }
 
@@ -445,7 +449,7 @@ impl Machine {
 
     /// Returns `true` if something that an earlier process recorded is still to be delivered or asked for.
     fn is_replaying(&self) -> bool {
-        self.records.has_orphans() || self.ops.deliveries.is_next_up_to(self.records.seq)
+        self.records.has_unasked() || self.ops.deliveries.is_next_up_to(self.records.seq)
     }
 
     /// Returns `true` if nothing may begin any more because the run is stuck or terminated.

@@ -5,6 +5,7 @@ mod child;
 mod effect;
 mod map;
 mod operation;
+mod patch;
 mod sleep;
 mod step;
 mod wait;
@@ -21,6 +22,7 @@ use serde::de::DeserializeOwned;
 pub use child::{Child, ChildResult, RunChild, SpawnChild};
 pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
+pub use patch::Patched;
 pub use sleep::Sleep;
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
 pub use wait::Wait;
@@ -146,6 +148,36 @@ impl Ctx {
     #[track_caller]
     pub fn wait<T: SignalValue>(&self, name: impl SignalNamed<T>) -> Wait<'_, T> {
         Wait::new(self, name.as_name())
+    }
+
+    /// Returns `true` if the run takes the new path of a change to the code, and `false` if it has passed this point with
+    /// the old code. The choice is recorded, so every replay makes the same one.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn check_stock() -> Result<u32> { Ok(1) }
+    /// # async fn reserve_stock() -> Result<u32> { Ok(2) }
+    /// async fn checkout(ctx: Ctx, _: ()) -> Result<u32> {
+    ///     // Runs that have checked the stock already continue as they began; all others reserve it.
+    ///     let stock = match ctx.patched("reserve stock").await? {
+    ///         true => ctx.step("reserve", reserve_stock).await?,
+    ///         false => ctx.step("check", check_stock).await?,
+    ///     };
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(stock)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("checkout", checkout)).await;
+    /// # let run = test.start(checkout, &()).await?;
+    /// # assert_eq!(test.result(&run).await?, 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Once no run from before the change is left, remove the call and the old path. What the remaining runs have recorded
+    /// about it is then ignored.
+    #[track_caller]
+    pub fn patched(&self, name: &str) -> Patched<'_> {
+        Patched::new(self, name)
     }
 
     /// Starts a child workflow and waits for its result. The child is a run of its own, with its own journal, and this run

@@ -72,6 +72,7 @@ pub(super) fn op_words(key: &str) -> &'static str {
         Some(OpKind::Start) => "start of that workflow",
         Some(OpKind::Signal | OpKind::Cancel) => "message to that run",
         Some(OpKind::Send | OpKind::Push) => "event for that job",
+        Some(OpKind::Patch) => "patch of that name",
         Some(OpKind::Step) | None => "step of that name",
     }
 }

@@ -79,6 +79,8 @@ pub(super) enum OpPhase {
     Settled { seq: u64, at: Timestamp, outcome: Outcome },
     /// Its outcome is delivered but not consumed by user code.
     Delivered { seq: u64, outcome: Outcome },
+    /// A patch that the run has passed with the old code. It is ready at once, as if it were not there.
+    Passed,
     /// Can never become ready, because it made the run stuck.
     Refused,
 }

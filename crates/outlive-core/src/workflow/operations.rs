@@ -181,6 +181,11 @@ impl Operations {
         }
     }
 
+    /// Passes a patch that is not recorded although later operations are.
+    pub(super) fn pass(&mut self, slot: Slot) {
+        self.table.set_phase(slot, OpPhase::Passed);
+    }
+
     /// Makes the run stuck because of an operation, which can never become ready.
     pub(super) fn refuse(&mut self, slot: Slot, sentence: String) {
         self.table.set_phase(slot, OpPhase::Refused);
@@ -218,6 +223,7 @@ impl Operations {
                 step::current(op).map_or(Polled::Pending, Polled::Work)
             }
             Some((_, OpPhase::Delivered { seq, .. })) => self.consume(slot, *seq),
+            Some((_, OpPhase::Passed)) => Polled::Ready(Outcome::Patched(false)),
             _ => Polled::Pending,
         }
     }
@@ -330,6 +336,7 @@ impl Operations {
         let mut op = self.at(slot, now);
         match op.spec() {
             Some(Spec::Step(_)) => StepAttempts::of(op).begin(),
+            Some(Spec::Patch) => op.settle(EntryKind::Patched, Outcome::Patched(true)),
             // A run that is cancelled may still send what its clean-up sends, but starts no children.
             Some(Spec::Effect(effect)) if !effect.is_child() || op.ops.inbox.cancel_reason().is_none() => {
                 effect::begin(&mut op);

@@ -12,7 +12,8 @@ use crate::time::Timestamp;
 
 use super::children::LiveChildren;
 use super::effect::RefusedEffect;
-use super::spec::{FailedStep, Outcome, StepEnding};
+use super::parsed::ParsedIdentity;
+use super::spec::{FailedStep, OpKind, Outcome, StepEnding};
 
 /// What the journal says about one operation.
 #[derive(Default, Debug)]
@@ -178,15 +179,22 @@ impl Records {
         self.renamed.contains(op)
     }
 
-    /// Returns `true` if the journal has operations that the code has not asked for.
-    #[must_use]
-    pub fn has_orphans(&self) -> bool {
+    /// Returns `true` if there are records that the code has not asked for yet.
+    pub(super) fn has_unasked(&self) -> bool {
         self.unasked > 0
     }
 
-    /// Returns the recorded operations that the code has not asked for, each with its call site.
+    /// Returns `true` if there are [orphans](Self::orphans).
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        self.has_unasked() && self.orphans().next().is_some()
+    }
+
+    /// Returns the recorded operations that the code has not asked for, each with its call site. A patch is removed once
+    /// it has served its purpose, so those do not count.
     pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.ops.iter().filter_map(|(op, record)| Some((&**op, &*record.as_ref()?.site)))
+        let unasked = self.ops.iter().filter_map(|(op, record)| Some((&**op, &*record.as_ref()?.site)));
+        unasked.filter(|(op, _)| ParsedIdentity::of(op).kind != OpKind::Patch.prefix())
     }
 }
 
@@ -225,6 +233,7 @@ impl Unasked {
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
             EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::Patched => Outcome::Patched(true),
             EntryKind::SendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),

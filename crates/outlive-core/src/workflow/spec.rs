@@ -35,11 +35,13 @@ pub enum OpKind {
     Send,
     /// An event for a worker pool.
     Push,
+    /// A choice between old and new code.
+    Patch,
 }
 
 impl OpKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Step,
         Self::Sleep,
         Self::Wait,
@@ -50,6 +52,7 @@ impl OpKind {
         Self::Cancel,
         Self::Send,
         Self::Push,
+        Self::Patch,
     ];
 
     /// Returns the prefix of its identity.
@@ -66,6 +69,7 @@ impl OpKind {
             Self::Cancel => "cancel:",
             Self::Send => "send:",
             Self::Push => "push:",
+            Self::Patch => "patch:",
         }
     }
 }
@@ -92,6 +96,8 @@ pub enum Spec {
     Effect(Box<EffectSpec>),
     /// Wait for a child to end.
     Result(ChildKey),
+    /// Take the new path, unless the journal was written on the old one.
+    Patch,
 }
 
 impl Spec {
@@ -198,6 +204,8 @@ pub enum Outcome {
     Slept,
     /// The end of an effect.
     Sent(Box<SentTo>),
+    /// Whether a patch applies.
+    Patched(bool),
     /// The refusal of an effect.
     Refused(Box<RefusedEffect>),
     /// A signal, or the [outcome](crate::child::ChildOutcome) of a child.

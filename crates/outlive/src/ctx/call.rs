@@ -55,6 +55,7 @@ impl CallSite {
             OpKind::Sleep => None,
             // Names of workflows and jobs and ids of runs are checked where they are looked up.
             OpKind::Signal => check("signal name", name).err(),
+            OpKind::Patch => check("patch name", name).err(),
             _ => None,
         };
         let base = workflow::base("", kind, name, None);

@@ -158,6 +158,7 @@ impl OpenOperation {
             OpKind::Result => format!("the wait for child {:?}", self.name()),
             OpKind::Start => format!("the start of {:?}", self.name()),
             OpKind::Signal => format!("the signal {:?}", self.name()),
+            OpKind::Patch => format!("the patch {:?}", self.name()),
             OpKind::Cancel => "the cancel of a child".to_owned(),
             OpKind::Send | OpKind::Push => format!("the event for {:?}", self.name()),
         }

@@ -581,7 +581,7 @@ where
             },
             Outcome::Failed(failed) => Poll::Ready(Err(error_of(step.to_owned(), *failed))),
             Outcome::Cancelled => Poll::Ready(Err(cancelled(operation))),
-            Outcome::Slept | Outcome::Signal { .. } | Outcome::TimedOut | Outcome::Sent(_) | Outcome::Refused(_) => {
+            _ => {
                 operation
                     .get_stuck(format!("what is recorded for step {step:?} is not the end of a step; rename the step"));
                 Poll::Pending

@@ -192,6 +192,7 @@ impl fmt::Display for LifecycleKind {
             Self::ChildStarted { operation, child } => write!(f, " {operation} as {child}"),
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
+            | Self::RunPatched { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

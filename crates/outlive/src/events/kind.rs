@@ -194,6 +194,14 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// The run has reached a patch with the new code, and takes the new path from now on.
+    #[serde(rename = "run.patched")]
+    RunPatched {
+        /// The name of the patch.
+        patch: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
     /// The run has started a child.
     #[serde(rename = "child.started")]
     ChildStarted {
@@ -378,6 +386,7 @@ impl LifecycleKind {
             Self::SignalDiscarded { .. } => "signal.discarded",
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
+            Self::RunPatched { .. } => "run.patched",
             Self::ChildStarted { .. } => "child.started",
             Self::ChildEnded { .. } => "child.ended",
             Self::EffectSent { .. } => "effect.sent",

@@ -38,6 +38,7 @@ mod logs;
 mod owners;
 mod panics;
 mod parked;
+mod patches;
 mod places;
 mod plays;
 mod programs;

@@ -9,12 +9,16 @@ use super::table::OpTable;
 use super::{Operations, wait};
 
 impl Operations {
-    /// Binds received signals to the waits that expect them, or else ends the sleep that is due first. Returns `false`
+    /// Takes patches, binds received signals to the waits that expect them, or else ends the sleep that is due first. Returns `false`
     /// if a step, or a signal that has not arrived, decides what comes next.
     pub(in crate::workflow) fn foresee(&mut self, now: Timestamp) -> bool {
         let mut idle = std::mem::take(&mut self.idle);
         let asked = idle.len();
         idle.retain(|slot| {
+            if let Some(Spec::Patch) = self.table.get(*slot).and_then(|op| op.spec.as_ref()) {
+                self.at(*slot, now).settle(EntryKind::Patched, Outcome::Patched(true));
+                return false;
+            }
             let Some(name) = self.table.get(*slot).and_then(|op| op.spec.as_ref()?.awaited()) else {
                 return true;
             };
@@ -43,7 +47,7 @@ fn first_of_sleeps(table: &OpTable, idle: &[Slot], now: Timestamp) -> Option<(Ti
         let due = match op.spec.as_ref()? {
             Spec::SleepFor(duration) => now.after(*duration),
             Spec::SleepUntil(due) => *due,
-            Spec::Step(_) | Spec::Wait { .. } | Spec::Effect(_) | Spec::Result(_) => return None,
+            Spec::Step(_) | Spec::Wait { .. } | Spec::Effect(_) | Spec::Result(_) | Spec::Patch => return None,
         };
         Some((op.record.due.unwrap_or(due), slot))
     };

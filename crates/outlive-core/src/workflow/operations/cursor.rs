@@ -80,7 +80,7 @@ impl<'a> OpCursor<'a> {
             }
             Outcome::Sent(to) => entry.payload = Some(to.to_payload()),
             Outcome::Refused(refused) => entry.payload = Some(refused.to_payload()),
-            Outcome::Slept | Outcome::TimedOut | Outcome::Cancelled => {}
+            Outcome::Slept | Outcome::TimedOut | Outcome::Patched(_) | Outcome::Cancelled => {}
         });
         let seq = self.ops.recorder.seq();
         self.set_phase(OpPhase::Settled { seq, at: self.now, outcome });
