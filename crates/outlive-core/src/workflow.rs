@@ -41,7 +41,7 @@ pub use effect::{EffectSpec, RefusedEffect, StartEffect};
 pub use identity::{base, numbered_scope, scope};
 pub use inbox::RunInbox;
 pub use op::Asked;
-pub use operations::{Operations, Pause};
+pub use operations::{DEADLINE_PASSED, Operations, Pause};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
@@ -168,6 +168,13 @@ impl Machine {
             now: started,
             last_begun: None,
         })
+    }
+
+    /// Sets when the run is cancelled if it has not ended.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Option<Timestamp>) -> Self {
+        self.ops.deadline = deadline;
+        self
     }
 
     // ---- called by operations ----

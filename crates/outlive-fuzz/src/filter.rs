@@ -116,6 +116,7 @@ fn start(bytes: &mut Bytes<'_>, token: u64) -> (StartWrite, Status) {
     let tags = (0..bytes.below(3)).filter_map(|_| pair(bytes)).collect();
     let at = bytes.moment();
     let start = StartWrite {
+        deadline: None,
         parent: None,
         id: Name::new("run id", &word(bytes)).unwrap_or_else(|_| Name::recorded("a")),
         workflow: Name::new("workflow name", &word(bytes)).unwrap_or_else(|_| Name::recorded("w")),

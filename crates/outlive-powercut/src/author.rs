@@ -49,6 +49,7 @@ impl Author<'_> {
 
     fn start(&mut self) -> StartWrite {
         StartWrite {
+            deadline: None,
             parent: None,
             id: self.id(),
             workflow: Name::recorded(self.chance.pick(&["checkout", "refund"])),

@@ -51,6 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 fn start(run: u64, owner: Epoch) -> Result<Write, Box<dyn Error>> {
     Ok(Write::Start(StartWrite {
+        deadline: None,
         parent: None,
         id: Name::new("run id", &format!("order-{run}"))?,
         workflow: Name::new("workflow", "checkout")?,

@@ -23,7 +23,8 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id FROM instance WHERE "
+         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline FROM instance \
+         WHERE "
     };
 }
 
@@ -82,7 +83,10 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         id: Name::recorded(&text(row, 21)),
         is_detached: int(row, 20) == Some(1),
     });
-    let sum = instance_sum(&id, &workflow, &input, tags.as_deref(), seed, created_at, parent.as_ref());
+    let deadline = time(row, 22);
+    let fixed =
+        FixedColumns { id: &id, workflow: &workflow, input: &input, tags: tags.as_deref(), seed, at: created_at };
+    let sum = fixed.sum(parent.as_ref(), deadline);
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
         Some(_) if int(row, 10) != Some(i64::from(sum)) => {
@@ -109,6 +113,7 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         outcome: optional_text(row, 16).map(|json| Payload::recorded(&json)),
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
         parent,
+        deadline,
     };
     InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
@@ -135,23 +140,28 @@ pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
 /// Returns the checksum of the part of an instance's row that never changes.
 pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
     let (id, workflow, input) = (start.id.as_str(), start.workflow.as_str(), start.input.as_str());
-    instance_sum(id, workflow, input, tags, start.seed, start.at, start.parent.as_ref())
+    let fixed = FixedColumns { id, workflow, input, tags, seed: start.seed, at: start.at };
+    fixed.sum(start.parent.as_ref(), start.deadline)
 }
 
-fn instance_sum(
-    id: &str,
-    workflow: &str,
-    input: &str,
-    tags: Option<&str>,
+/// The columns of an instance that every instance has and that never change.
+struct FixedColumns<'a> {
+    id: &'a str,
+    workflow: &'a str,
+    input: &'a str,
+    tags: Option<&'a str>,
     seed: u64,
     at: Timestamp,
-    parent: Option<&Parent>,
-) -> u32 {
-    let at = at.as_millis().cast_unsigned();
-    let sum = Sum::new().text(id).text(workflow).text(input).optional(tags).number(seed).number(at);
-    match parent {
-        Some(parent) => sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into()).end(),
-        None => sum.end(),
+}
+
+impl FixedColumns<'_> {
+    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>) -> u32 {
+        let sum = Sum::new().text(self.id).text(self.workflow).text(self.input).optional(self.tags);
+        let mut sum = sum.number(self.seed).number(self.at.as_millis().cast_unsigned());
+        if let Some(parent) = parent {
+            sum = sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into());
+        }
+        deadline.map_or(sum, |deadline| sum.number(deadline.as_millis().cast_unsigned())).end()
     }
 }
 

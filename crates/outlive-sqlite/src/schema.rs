@@ -49,6 +49,7 @@ CREATE TABLE instance (
     reported    INTEGER NOT NULL,
     parent      INTEGER,
     is_detached INTEGER,
+    deadline    INTEGER,
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,

@@ -12,7 +12,7 @@ use outlive_core::time::Timestamp;
 
 use crate::error::Error;
 use crate::instance::tags::Tags;
-use crate::instance::target::{Names, run_id};
+use crate::instance::target::{Names, deadline, run_id};
 use crate::run::Run;
 use crate::runtime::call::PendingCall;
 use crate::runtime::shared::Shared;
@@ -42,6 +42,7 @@ struct StartCall {
     id: Option<Name>,
     due: Due,
     tags: Tags,
+    deadline: Option<std::time::Duration>,
     on_conflict: OnConflict,
     /// The first error in the options.
     problem: Option<Error>,
@@ -71,6 +72,7 @@ impl<O> Start<O> {
             id: None,
             due: Due::Now,
             tags: Tags::default(),
+            deadline: None,
             on_conflict: OnConflict::default(),
             problem,
         };
@@ -159,6 +161,28 @@ impl<O> Start<O> {
         self
     }
 
+    /// Cancels the run if it has not ended after this time, which counts from its start, through restarts and while it
+    /// sleeps. Its clean-up may still run, as after [`cancel`](Run::cancel).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::TestEngine;
+    /// async fn approve(ctx: Ctx, _: ()) -> Result<bool> { Ok(ctx.wait("approval").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = TestEngine::new(|engine| engine.workflow("approve", approve)).await;
+    /// let run = test.start(approve, &()).deadline("3 days").await?;
+    /// test.advance("3 days").await;
+    /// assert_eq!(run.status().await?, Status::Cancelled);
+    /// # Ok(()) }
+    /// ```
+    pub fn deadline(mut self, limit: impl IntoDuration) -> Self {
+        self.call.set(|call| match deadline(limit) {
+            Ok(limit) => call.deadline = Some(limit),
+            Err(error) => call.refuse(error),
+        });
+        self
+    }
+
     /// Sets what to do if the id is taken; [`OnConflict::Join`] by default.
     ///
     /// ```
@@ -221,6 +245,8 @@ impl StartCall {
             Due::After(delay) => now.after(delay),
             Due::At(moment) => moment,
         };
+        let deadline = self.deadline.map(|limit| now.after(limit));
+        let due = deadline.map_or(due, |deadline| due.min(deadline));
         let id =
             self.id.unwrap_or_else(|| Name::recorded(shared.random.id(now).hyphenated().encode_lower(&mut [0; 36])));
         // Due at once, and there is room for it: it is driven from the start, without a claim.
@@ -237,6 +263,7 @@ impl StartCall {
             input: self.input,
             seed: shared.random.number(),
             tags: self.tags.into_map(),
+            deadline,
             at: now,
             due,
             on_conflict: self.on_conflict,

@@ -123,6 +123,8 @@ pub struct StartWrite {
     pub owner: Epoch,
     /// The run that it is a child of, if it is one.
     pub parent: Option<Parent>,
+    /// When it is cancelled if it has not ended.
+    pub deadline: Option<Timestamp>,
 }
 
 impl StartWrite {
@@ -141,6 +143,7 @@ impl StartWrite {
             token: push.token,
             owner: Epoch(0),
             parent: None,
+            deadline: None,
         }
     }
 }

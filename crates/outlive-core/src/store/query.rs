@@ -54,6 +54,8 @@ pub struct Instance {
     pub reported: u64,
     /// The run that it is a child of, if it is one.
     pub parent: Option<Parent>,
+    /// When it is cancelled if it has not ended.
+    pub deadline: Option<Timestamp>,
 }
 
 /// With this many recoveries without progress, an instance is suspected of crashing the process.

@@ -1,6 +1,7 @@
 //! Effects: what a run starts and sends elsewhere, as writes in the commit of its own entry.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,8 @@ pub struct StartEffect {
     pub due: Timestamp,
     /// The parent, if it is a child.
     pub parent: Option<Parent>,
+    /// How long it may take from its start.
+    pub deadline: Option<Duration>,
 }
 
 /// Why an effect was refused.
@@ -177,10 +180,25 @@ impl EffectSpec {
                 };
                 let to = SentTo { id: id.to_string(), detached: start.parent.as_ref().map(|one| one.is_detached) };
                 let StartEffect { workflow, input, tags, due, parent, .. } = start.clone();
+                let deadline = start.deadline.map(|limit| at.after(limit));
+                let due = deadline.map_or(due, |deadline| due.min(deadline));
                 // The parent of an existing run would wait for an outcome that is reported to somebody else.
                 let on_conflict = if parent.is_some() { OnConflict::Reject } else { OnConflict::Join };
                 let owner = Epoch(0);
-                let start = StartWrite { id, workflow, input, seed, tags, at, due, on_conflict, token, owner, parent };
+                let start = StartWrite {
+                    id,
+                    workflow,
+                    input,
+                    seed,
+                    tags,
+                    at,
+                    due,
+                    on_conflict,
+                    token,
+                    owner,
+                    parent,
+                    deadline,
+                };
                 (Write::Start(start), to)
             }
             Self::Message { id, message } => {

@@ -33,6 +33,7 @@ use super::recorder::Recorder;
 use super::spec::{OpKind, Outcome, Spec};
 use super::{Polled, Slot, Trouble};
 
+pub use control::DEADLINE_PASSED;
 use cursor::OpCursor;
 pub use pause::Pause;
 use step::StepAttempts;
@@ -56,6 +57,8 @@ pub struct Operations {
     wakes: Vec<Slot>,
     trouble: Option<Trouble>,
     pub(super) children: LiveChildren,
+    /// When the run is cancelled.
+    pub(super) deadline: Option<Timestamp>,
 }
 
 impl Operations {
@@ -141,6 +144,7 @@ impl Operations {
             wakes: Vec::new(),
             trouble: None,
             children: LiveChildren::default(),
+            deadline: None,
         }
     }
 

@@ -98,6 +98,10 @@ pub(super) fn create(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Res
         let values = params![num.cast_signed(), parent.num.0.cast_signed(), parent.is_detached, parent.id.as_str()];
         batch.connection.prepare_cached(ADOPT)?.execute(values)?;
     }
+    if let Some(deadline) = start.deadline {
+        let mut statement = batch.connection.prepare_cached("UPDATE instance SET deadline = ?2 WHERE num = ?1")?;
+        statement.execute(params![num.cast_signed(), deadline.as_millis()])?;
+    }
     for (key, value) in &start.tags {
         batch.connection.prepare_cached(LABEL)?.execute(params![key, value, num.cast_signed()])?;
     }

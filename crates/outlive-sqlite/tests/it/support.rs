@@ -68,6 +68,7 @@ pub(crate) fn json(value: &str) -> Payload {
 /// A start of `id` at time 10, with a token derived from the id.
 pub(crate) fn start(id: &str) -> StartWrite {
     StartWrite {
+        deadline: None,
         parent: None,
         id: name(id),
         workflow: name("checkout"),

@@ -108,6 +108,7 @@ impl Author {
 
     fn start(&mut self) -> StartWrite {
         let start = StartWrite {
+            deadline: self.some_moment(),
             parent: self.parent(),
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),

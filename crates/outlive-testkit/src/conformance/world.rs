@@ -144,6 +144,7 @@ impl World {
     /// A start of `id` that is due and has no owner.
     pub(crate) fn new_start(&self, id: &str) -> StartWrite {
         StartWrite {
+            deadline: None,
             parent: None,
             id: name(id),
             workflow: name("checkout"),

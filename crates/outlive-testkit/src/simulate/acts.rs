@@ -139,6 +139,7 @@ impl Act {
         };
         match &self.wish {
             Wish::Start { workflow, input } => vec![Write::Start(StartWrite {
+                deadline: None,
                 parent: None,
                 id: id.clone(),
                 workflow: Name::recorded(workflow),

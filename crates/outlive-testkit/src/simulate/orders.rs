@@ -123,6 +123,7 @@ impl Order {
             Self::Push(events) => push(events.iter().map(|event| event.to_event(now)).collect(), PushTarget::Queue),
             Self::Begin(state) => {
                 let start = StartWrite {
+                    deadline: None,
                     parent: None,
                     input: state.clone(),
                     id: id.clone(),

@@ -102,6 +102,12 @@ macro_rules! child_options {
             $start
         }
 
+        /// Cancels the child if it has not ended after this time, which counts from its start.
+        pub fn deadline(mut $start, limit: impl IntoDuration) -> Self {
+            $($path).+.set_deadline(limit);
+            $start
+        }
+
         /// Lets the child continue when its parent ends. By default, it is then cancelled.
         pub fn detach(mut $start) -> Self {
             $($path).+.change(|start| {

@@ -25,7 +25,7 @@ use crate::ctx::sleep::cancelled;
 use crate::error::Error;
 use crate::instance::codec;
 use crate::instance::tags::Tags;
-use crate::instance::target::{EventTarget, POOL_INSTANCE, QueueTarget, Target, run_id};
+use crate::instance::target::{EventTarget, POOL_INSTANCE, QueueTarget, Target, deadline, run_id};
 
 /// An effect that has not been recorded, or whose outcome has not been delivered.
 pub(super) struct OpenEffect {
@@ -302,7 +302,7 @@ impl StartOptions {
             let input: Payload = input?;
             env.names.check_input(&workflow, &input)?;
             let (tags, due) = (Default::default(), Timestamp::AT_ONCE);
-            Ok(EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None }))
+            Ok(EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None, deadline: None }))
         });
         let effect = OpenEffect::open(ctx, (kind, &name), None, effect, Location::caller());
         Self { effect, tags: Tags::default() }
@@ -346,6 +346,14 @@ impl StartOptions {
         self.change(|start| {
             let delay: Duration = delay?;
             start.due = now.after(delay);
+            Ok(())
+        });
+    }
+
+    pub(super) fn set_deadline(&mut self, limit: impl IntoDuration) {
+        let limit = deadline(limit);
+        self.change(|start| {
+            start.deadline = Some(limit?);
             Ok(())
         });
     }
@@ -409,6 +417,12 @@ impl StartRun<'_> {
             start.due = moment.into();
             Ok(())
         });
+        self
+    }
+
+    /// Cancels the run if it has not ended after this time, which counts from its start.
+    pub fn deadline(mut self, limit: impl IntoDuration) -> Self {
+        self.start.set_deadline(limit);
         self
     }
 

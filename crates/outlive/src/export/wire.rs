@@ -158,6 +158,7 @@ impl RunLine {
             None => Ok(self.inbox.into_iter().map(MessageLine::into_message).collect::<Result<_, _>>()?),
         };
         let instance = Instance {
+            deadline: None,
             parent: None,
             num: InstanceNum(self.num),
             id: Name::recorded(&self.id),

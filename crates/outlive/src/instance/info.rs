@@ -34,6 +34,8 @@ pub struct Info {
     pub started_at: Timestamp,
     /// The run's tags.
     pub tags: BTreeMap<String, String>,
+    /// When the run is cancelled if it has not ended.
+    pub deadline: Option<Timestamp>,
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
     pub(crate) parent: Option<Box<Parent>>,
@@ -67,6 +69,7 @@ impl Info {
             workflow: instance.workflow.to_string(),
             started_at: instance.started_at.unwrap_or(instance.created_at),
             tags: instance.tags.clone(),
+            deadline: instance.deadline,
             num: instance.num,
             seed: instance.seed,
             parent: instance.parent.clone().map(Box::new),

@@ -1,7 +1,9 @@
 //! What can be started, and how its name is found.
 
 use std::any::TypeId;
+use std::time::Duration;
 
+use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::payload::Payload;
@@ -154,4 +156,13 @@ pub(crate) fn run_id(id: &str) -> Result<Name, Error> {
         ))),
         None => Ok(id),
     }
+}
+
+/// Parses how long a run may take.
+pub(crate) fn deadline(limit: impl IntoDuration) -> Result<Duration, Error> {
+    let limit = limit.into_duration()?;
+    if limit.is_zero() {
+        return Err(Error::Setup("the deadline of a run must be greater than zero".to_owned()));
+    }
+    Ok(limit)
 }

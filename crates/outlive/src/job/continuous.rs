@@ -258,6 +258,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
         self.client.check(&input)?;
         let whole = JobKind::instance(job, id)?;
         let start = || commit::StartWrite {
+            deadline: None,
             parent: None,
             id: whole.clone(),
             workflow: job.clone(),

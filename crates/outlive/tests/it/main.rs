@@ -11,6 +11,7 @@ mod checking_repeats;
 mod children;
 mod compile;
 mod crashes;
+mod deadlines;
 mod driving;
 mod due;
 mod events;

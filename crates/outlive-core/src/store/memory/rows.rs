@@ -195,6 +195,7 @@ impl Rows {
             wake: None,
             reported: 0,
             parent: start.parent.clone(),
+            deadline: start.deadline,
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);

@@ -9,8 +9,11 @@ use crate::workflow::spec::Outcome;
 
 use super::Operations;
 
+/// The reason for which a run is cancelled at its deadline.
+pub const DEADLINE_PASSED: &str = "its deadline has passed";
+
 impl Operations {
-    /// Takes the control messages in order of arrival.
+    /// Takes the control messages in order of arrival, and cancels the run if its deadline has passed.
     pub(in crate::workflow) fn take_controls(&mut self, now: Timestamp) {
         while let Some((pos, message)) = self.inbox.next_control() {
             match message {
@@ -36,6 +39,15 @@ impl Operations {
             }
             self.inbox.control_done(pos);
         }
+        if self.next_deadline().is_some_and(|deadline| deadline <= now) && !self.has_next() {
+            self.inbox.release();
+            take_cancel(self, DEADLINE_PASSED.to_owned(), now);
+        }
+    }
+
+    /// Returns the deadline of the run, unless it is being cancelled.
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadline.filter(|_| self.inbox.cancel_reason().is_none())
     }
 }
 

@@ -34,11 +34,12 @@ impl<'a> Pause<'a> {
         }
     }
 
-    /// Returns the time of the next timer, unless the run is paused by hand. If a body is running, that may be its
-    /// timeout.
+    /// Returns the time of the next timer, or the deadline of the run if that comes first. If a body is running, the timer
+    /// may be its timeout. A run that is paused by hand has only its deadline.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        self.first().filter(|_| !self.ops.inbox.is_held()).map(|(due, _)| due)
+        let timer = self.first().filter(|_| !self.ops.inbox.is_held()).map(|(due, _)| due);
+        [timer, self.ops.next_deadline()].into_iter().flatten().min()
     }
 
     /// Returns `true` if neither time nor a signal can resume the run: it has no timer and no wait, and is not paused

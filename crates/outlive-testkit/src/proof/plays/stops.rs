@@ -145,6 +145,7 @@ impl Recorded {
         let (id, tags, on_conflict, seed) =
             (self.instance.id.clone(), Default::default(), OnConflict::Join, self.instance.seed);
         let start = StartWrite {
+            deadline: None,
             parent: None,
             id,
             workflow,

@@ -131,6 +131,7 @@ impl Outbox {
         self.env.shared.names.check_input(&workflow, &input)?;
         let (now, random) = (self.now(), &self.env.random);
         let start = commit::StartWrite {
+            deadline: None,
             parent: None,
             id: run_id(id)?,
             workflow,

@@ -10,7 +10,7 @@ use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Claimed, Commit, NewState, Write};
-use outlive_core::workflow::{Machine, Mode};
+use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
 
 use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
@@ -48,9 +48,11 @@ impl Loader {
             return self.set_aside(info, Status::Stuck, stuck::deadly(instance.blamed), seq);
         }
         // A run cancelled before its first line of code has run ends without running any.
+        let is_late = instance.deadline.is_some_and(|deadline| deadline <= self.services.now());
+        let late = is_late.then(|| DEADLINE_PASSED.to_owned());
         if is_first
             && journal.is_empty()
-            && let Some(reason) = ends_at_once(&inbox)
+            && let Some(reason) = ends_at_once(&inbox).or(late)
         {
             return self.set_aside(info, Status::Cancelled, reason, seq);
         }
@@ -69,7 +71,7 @@ impl Loader {
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
         let mut machine = match Machine::new(Mode::Live, info.seed, info.started_at, &journal) {
-            Ok(machine) => machine,
+            Ok(machine) => machine.with_deadline(info.deadline),
             Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
         };
         machine.inbox_mut().receive_all(inbox);

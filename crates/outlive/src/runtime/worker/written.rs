@@ -144,6 +144,7 @@ impl Worker {
             workflow: start.workflow.to_string(),
             started_at: start.at,
             tags: start.tags.clone(),
+            deadline: start.deadline,
             num,
             seed: start.seed,
             parent: start.parent.clone().map(Box::new),
