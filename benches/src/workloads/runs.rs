@@ -1,6 +1,8 @@
 //! Workloads with runs: throughput of steps, and latency of steps, starts, signals and wakes.
 
 #[cfg(feature = "workloads")]
+pub(crate) mod children;
+#[cfg(feature = "workloads")]
 pub(crate) mod concurrency_levels;
 #[cfg(feature = "workloads")]
 pub(crate) mod crowded_store;

@@ -30,8 +30,16 @@ impl WriteListener for Worker {
                     self.services.fenced();
                 }
             }
-            // The instance may be gone, or the lease may be lost.
-            (Write::Commit(_) | Write::Turn(_), Answer::Fenced) => self.services.check_lease(),
+            (Write::Commit(commit), answer @ (Answer::Fenced | Answer::WriteRefused { .. })) => {
+                let is_reserved =
+                    |write: &&Write| matches!(write, Write::Start(start) if start.owner == self.services.epoch);
+                self.services.unreserve(commit.writes.iter().filter(is_reserved).count());
+                if matches!(answer, Answer::Fenced) {
+                    // The instance may be gone, or the lease may be lost.
+                    self.services.check_lease();
+                }
+            }
+            (Write::Turn(_), Answer::Fenced) => self.services.check_lease(),
             (Write::Message(send), Answer::Sent { num, pos, before, is_new: true, reached }) => {
                 self.services.replies.place(send.token, *num, *pos);
                 self.sent(send, *num, *pos, *before);
