@@ -51,6 +51,23 @@ pub enum Cause {
     Cancelled,
 }
 
+/// The maximum number of causes that are kept.
+const CAUSES_MAX: usize = 64;
+
+/// The maximum length of a message that is kept, in bytes: it is stored with every attempt, and shown to people.
+const MESSAGE_MAX: usize = 64 << 10;
+
+/// Shortens the message of an error that is too long to keep.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_MAX {
+        let bytes = message.len();
+        let end = (0..=MESSAGE_MAX).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push_str(&format!(" … ({bytes} bytes in all)"));
+    }
+    message
+}
+
 /// The names written to the journal.
 const CAUSES: [(Cause, &str); 6] = [
     (Cause::Error, "error"),
@@ -123,14 +140,13 @@ impl Failure {
     /// Creates a failure from an error, with its message and the messages of its sources.
     #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut failure = Self::new(Cause::Error, error.to_string());
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
+        let mut failure = Self::new(Cause::Error, shortened(error.to_string()));
+        // A chain may be a circle.
+        for cause in std::iter::successors(error.source(), |cause| (*cause).source()).take(CAUSES_MAX) {
+            let text = shortened(cause.to_string());
             if text != failure.message && failure.causes.last() != Some(&text) {
                 failure.causes.push(text);
             }
-            source = cause.source();
         }
         failure
     }

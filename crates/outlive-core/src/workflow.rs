@@ -225,6 +225,17 @@ impl Machine {
             );
             return self.ops.refuse(slot, sentence);
         }
+        // Under its old name it is asked for too, so the record could belong to either.
+        if let Some(old) =
+            op.aliases.iter().find(|alias| self.identities.is_called(alias) && **alias != op.identity.base)
+        {
+            let sentence = format!(
+                "{} ({}) says that it was {old} (`.was`), which this run asks for as well; give `.was` a name that no other \
+                 step has",
+                op.key, op.site
+            );
+            return self.ops.refuse(slot, sentence);
+        }
         let old_names = op.aliases.iter().map(|alias| numbered(alias, op.identity.occurrence));
         let record = self.records.find(&mut op.key, old_names);
         if op.identity.is_ambiguous {

@@ -721,7 +721,7 @@ impl Builder {
     /// If the environment variable `OUTLIVE_CHECK` names a store or an export, [`start`](Self::start) then
     /// [checks](Self::check) that with the workflows registered here, writes the verdicts to the file that
     /// `OUTLIVE_CHECK_REPORT` names, and returns [`Error::Checked`]. The store that the program names is not opened.
-    /// Without this call, the variables mean nothing.
+    /// Without this call, `start` returns an error if `OUTLIVE_CHECK` is set, and executes nothing.
     ///
     /// ```
     /// # use outlive::prelude::*;

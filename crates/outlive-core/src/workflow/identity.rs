@@ -89,6 +89,11 @@ impl Identities {
         Identity { base, occurrence: calls.called, is_ambiguous: calls.outstanding > 1 }
     }
 
+    /// Returns `true` if an operation with this base has been called.
+    pub(super) fn is_called(&self, base: &str) -> bool {
+        self.0.get(base).is_some_and(|calls| calls.called > 0)
+    }
+
     /// Ends a call that was consumed or dropped.
     pub(super) fn end(&mut self, identity: &Identity) {
         if let Some(calls) = self.0.get_mut(&identity.base) {

@@ -33,6 +33,9 @@ use crate::sink::{self, Sinks};
 /// How often to try for the lease of a store that another process executes.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
+const UNCHECKABLE: &str = "OUTLIVE_CHECK is set, but this program cannot be checked, so nothing was checked or executed; \
+     add `.check_from_env()` before `.start()`, or unset the variable";
+
 impl Builder {
     /// Opens the store, takes the lease on it, and starts executing.
     ///
@@ -49,10 +52,14 @@ impl Builder {
     ///
     /// # Errors
     /// If the engine is misconfigured, the store cannot be opened, or another process executes it ([`Error::Locked`]).
-    /// [`Error::Checked`] if the environment asked for a check instead.
+    /// [`Error::Checked`] if the environment asked for a check instead; an error too if it did and the program does not
+    /// call [`check_from_env`](Self::check_from_env).
     pub async fn start(self) -> Result<Engine, Error> {
-        if let Some(order) = EnvCheck::from_env().filter(|_| self.is_checkable) {
-            return Err(order.carry_out(|source| self.check(source)).await);
+        match EnvCheck::from_env() {
+            Some(order) if self.is_checkable => return Err(order.carry_out(|source| self.check(source)).await),
+            // Somebody wants to know what this program would do, not have it done.
+            Some(_) => return Err(Error::Setup(UNCHECKABLE.to_owned())),
+            None => {}
         }
         self.problem.clone().map_or(Ok(()), Err)?;
         panics::note_places();

@@ -36,6 +36,7 @@ mod jobs_task;
 mod jobs_values;
 mod kit_on_sqlite;
 mod logs;
+mod old_names;
 mod owners;
 mod panics;
 mod parked;
