@@ -15,9 +15,10 @@ pub struct Outgoing {
     pub entries: Vec<Entry>,
     /// The inbox positions of the messages that they take.
     pub taken: Vec<u64>,
-    /// What they send to other instances. The n-th of those that are not notices belongs to the n-th entry of kind
-    /// [`Sent`](EntryKind::Sent).
+    /// What they send to other instances.
     pub writes: Vec<Write>,
+    /// The number of the entry that each write belongs to, in the same order.
+    pub write_seqs: Vec<u64>,
 }
 
 /// Numbers the entries of a run.
@@ -98,9 +99,10 @@ impl Recorder {
         self.outgoing.taken.push(pos);
     }
 
-    /// Sends something with the next commit.
+    /// Sends something with the next commit, on behalf of the last entry.
     pub(super) fn send(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.outgoing.writes.extend(writes);
+        self.outgoing.write_seqs.resize(self.outgoing.writes.len(), self.seq);
     }
 
     /// Returns `true` if there is something to make durable.

@@ -347,3 +347,19 @@ fn effect_that_was_not_durable_is_sent_with_the_same_token_after_a_crash() {
     };
     assert_eq!(token(), token());
 }
+
+/// Regression: the cancel of a child is recorded as sent but cannot be refused, so it was not counted: the refusal went
+/// to the cancel, and the signal was recorded as sent.
+#[test]
+fn refusal_goes_to_its_effect_although_a_child_is_cancelled_in_the_same_commit() {
+    let mut machine = machine(&[]);
+    let cancelled = effect(&mut machine, "child", message("one", cancel("enough")));
+    let lost = effect(&mut machine, "go", signal("b"));
+    machine.take_outgoing().unwrap();
+    let again = machine.refused(1, Refusal::NotFound).unwrap();
+    assert_eq!(kinds(&again), [EntryKind::Sent, EntryKind::SendRefused]);
+    assert_eq!(in_words(&again.writes), ["cancel one"]);
+    machine.durable(2);
+    assert_eq!(sent_id(&deliver(&mut machine, cancelled)), "one");
+    assert_eq!(refused_id(&deliver(&mut machine, lost)), "b");
+}

@@ -34,8 +34,9 @@ impl Operations {
     pub(in crate::workflow) fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
         let Self { recorder, table, children, .. } = self;
         let outgoing = recorder.sending_mut()?;
-        let nth = outgoing.writes.get(..index)?.iter().filter(|write| !write.is_notice()).count();
-        let entry = outgoing.entries.iter_mut().filter(|entry| entry.kind == EntryKind::Sent).nth(nth)?;
+        let seq = *outgoing.write_seqs.get(index)?;
+        let entry = outgoing.entries.iter_mut().find(|entry| entry.seq == seq)?;
+        debug_assert_eq!(entry.kind, EntryKind::Sent, "only effects can be refused");
         let op = table.settled_as(entry.seq);
         let to = entry.payload.as_ref().and_then(|payload| SentTo::from_payload(payload).ok())?;
         children.ended(&to.id);
@@ -52,6 +53,7 @@ impl Operations {
                 entry.kind = EntryKind::SendRefused;
                 entry.payload = Some(refused.to_payload());
                 outgoing.writes.remove(index);
+                outgoing.write_seqs.remove(index);
                 Outcome::Refused(refused.into())
             }
         };

@@ -316,7 +316,7 @@ impl<S: RunHost> RunDriver<S> {
     }
 
     fn submit(&mut self, outgoing: Outgoing, state: Option<NewState>) {
-        let Outgoing { seq_before, entries, mut taken, mut writes } = outgoing;
+        let Outgoing { seq_before, entries, mut taken, mut writes, .. } = outgoing;
         if let Some(state) = &state {
             let locked = self.resident.lock();
             taken.extend_from_slice(locked.machine.inbox().controls_done());
