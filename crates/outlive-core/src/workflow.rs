@@ -312,7 +312,8 @@ impl Machine {
             return false;
         }
         self.ops.take_controls(now);
-        if !self.ops.inbox.is_held() && !self.ops.has_next() {
+        // A control message that is left waits for something, and nothing begins before it is taken.
+        if !self.ops.inbox.is_held() && !self.ops.has_next() && !self.ops.inbox.has_controls() {
             self.ops.deliveries.end_turn();
             self.is_at_frontier = true;
             self.ops.advance(now);

@@ -36,14 +36,20 @@ impl LiveChildren {
         Ok(())
     }
 
-    /// Adds a child, if that is what was started.
-    pub(super) fn started(&mut self, to: &SentTo) {
+    /// Adds the child that an entry starts, if it does. The entry is durable: a child that could not be started is not
+    /// ours, and another run may have its id.
+    pub(super) fn started_by(&mut self, entry: &Entry) {
+        let sent_to = entry.sent_to().filter(|_| entry.kind == EntryKind::Sent);
+        sent_to.into_iter().for_each(|to| self.started(&to));
+    }
+
+    fn started(&mut self, to: &SentTo) {
         if let Some(is_detached) = to.detached {
             self.by_id.insert(to.id.as_str().into(), is_detached);
         }
     }
 
-    /// Removes a child that has ended or could not be started.
+    /// Removes a child that has ended.
     pub(super) fn ended(&mut self, id: &str) {
         self.by_id.remove(id);
     }

@@ -318,7 +318,9 @@ impl Operations {
 
     /// Marks everything up to `seq` as durable. Steps whose start is durable begin to work.
     pub(super) fn durable(&mut self, seq: u64) {
-        self.recorder.set_durable(seq);
+        if let Some(sent) = self.recorder.set_durable(seq) {
+            sent.entries.iter().for_each(|entry| self.children.started_by(entry));
+        }
         if self.starting.is_empty() {
             return;
         }

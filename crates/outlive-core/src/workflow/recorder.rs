@@ -54,18 +54,22 @@ impl Recorder {
         self.durable == self.seq
     }
 
-    pub(super) fn set_durable(&mut self, seq: u64) {
+    /// Marks everything up to `seq` as durable. Returns what was handed out with effects, once it is.
+    pub(super) fn set_durable(&mut self, seq: u64) -> Option<Box<Outgoing>> {
         debug_assert!(seq <= self.seq, "only entries that were handed out can become durable");
         self.durable = self.durable.max(seq);
-        if self.sending.as_ref().is_some_and(|sending| sending.entries.last().is_none_or(|last| last.seq <= seq)) {
-            self.sending = None;
-        }
+        self.sending.take_if(|sending| sending.entries.last().is_none_or(|last| last.seq <= seq))
     }
 
     /// Returns `true` if effects were handed out and are not durable yet.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.sending.is_some()
+    }
+
+    /// Returns `true` if there are effects that are not durable yet, one of which may be refused.
+    pub(super) fn has_effects(&self) -> bool {
+        self.is_sending() || !self.outgoing.writes.iter().all(Write::is_notice)
     }
 
     /// Returns the effects that were handed out, to change what was refused.

@@ -363,3 +363,42 @@ fn refusal_goes_to_its_effect_although_a_child_is_cancelled_in_the_same_commit()
     assert_eq!(sent_id(&deliver(&mut machine, cancelled)), "one");
     assert_eq!(refused_id(&deliver(&mut machine, lost)), "b");
 }
+
+/// Regression: the cancel was sent to the id of a child whose start was refused, because another run has that id. It
+/// cancelled that run.
+#[test]
+fn cancel_never_reaches_a_run_that_could_not_be_started_as_a_child() {
+    for (id, is_handed_out) in [(Some("taken"), true), (Some("taken"), false), (None, true), (None, false)] {
+        let mut machine = machine(&[]);
+        effect(&mut machine, "ship", child(id, false));
+        let first = is_handed_out.then(|| machine.take_outgoing().unwrap());
+        receive(&mut machine, 1, cancel("enough"));
+        machine.act(NOW);
+        first.or_else(|| machine.take_outgoing()).unwrap();
+        let mut writes = machine.refused(0, Refusal::Taken).unwrap().writes;
+        machine.durable(1);
+        while machine.deliver().is_some() || machine.act(NOW) || machine.recorder().has_outgoing() {
+            machine.take_outgoing().into_iter().for_each(|outgoing| writes.extend(outgoing.writes));
+        }
+        let expected = if id.is_some() { vec![] } else { vec!["start p/ship~5", "cancel p/ship~5"] };
+        assert_eq!(in_words(&writes), expected, "{id:?}, handed out: {is_handed_out}");
+    }
+}
+
+/// Regression: the child that was started first was forgotten when a second one with its id was refused, and did not end
+/// with its parent.
+#[test]
+fn child_is_not_forgotten_when_a_second_one_with_its_id_is_refused() {
+    let mut machine = machine(&[]);
+    for is_refused in [false, true] {
+        // The second one would be detached.
+        let slot = effect(&mut machine, "ship", child(Some("mine"), is_refused));
+        let seq = machine.take_outgoing().unwrap().entries[0].seq;
+        if is_refused {
+            machine.refused(0, Refusal::Taken).unwrap();
+        }
+        machine.durable(seq);
+        deliver(&mut machine, slot);
+    }
+    assert_eq!(farewells(&machine), ["cancel mine"]);
+}

@@ -19,8 +19,9 @@ impl Operations {
             match message {
                 Message::Cancel { reason } if self.inbox.cancel_reason().is_none() => {
                     self.inbox.release();
-                    if self.has_next() {
-                        // Recorded outcomes are delivered first; then the cancel is taken.
+                    if self.has_next() || self.recorder.has_effects() {
+                        // Recorded outcomes are delivered first, and what may be refused is a child only once it is
+                        // durable; then the cancel is taken.
                         return self.inbox.put_back(pos, Message::Cancel { reason });
                     }
                     self.recorder.take_message(pos);

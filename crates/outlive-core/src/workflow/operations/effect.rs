@@ -18,7 +18,6 @@ pub(super) fn begin(op: &mut OpCursor<'_>) {
     let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
     let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
-    op.ops.children.started(&to);
     op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
     op.ops.recorder.send([write]);
 }
@@ -32,19 +31,17 @@ impl Operations {
     /// Changes what was handed out because the store refused one of its writes. Returns what to hand out instead: the
     /// operation fails, or a child that we named gets another name.
     pub(in crate::workflow) fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
-        let Self { recorder, table, children, .. } = self;
+        let Self { recorder, table, .. } = self;
         let outgoing = recorder.sending_mut()?;
         let seq = *outgoing.write_seqs.get(index)?;
         let entry = outgoing.entries.iter_mut().find(|entry| entry.seq == seq)?;
         debug_assert_eq!(entry.kind, EntryKind::Sent, "only effects can be refused");
         let op = table.settled_as(entry.seq);
         let to = entry.payload.as_ref().and_then(|payload| SentTo::from_payload(payload).ok())?;
-        children.ended(&to.id);
         let spec = op.as_ref().and_then(|op| op.spec.as_ref());
         let outcome = match other_id(&mut outgoing.writes[index], spec) {
             Some(id) => {
                 let to = SentTo { id: id.to_string(), ..to };
-                children.started(&to);
                 entry.payload = Some(to.to_payload());
                 Outcome::Sent(to.into())
             }
