@@ -32,6 +32,10 @@ const BY_NUM: &str = concat!(select_instance!(), "num = ?1");
 
 const BY_ID: &str = concat!(select_instance!(), "id = ?1");
 
+/// Codes 4 to 6 are those of the statuses of an ended run.
+const ENDED_CHILDREN: &str =
+    concat!(select_instance!(), "parent = ?1 AND parent IS NOT NULL AND status IN (4, 5, 6) ORDER BY num");
+
 const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum, pos, \
      number) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
@@ -69,6 +73,13 @@ pub(crate) fn by_num(connection: &Connection, num: u64) -> rusqlite::Result<Opti
 /// Reads the instance with this id.
 pub(crate) fn by_id(connection: &Connection, id: &Name) -> rusqlite::Result<Option<InstanceRow>> {
     connection.prepare_cached(BY_ID)?.query_row([id.as_str()], |row| Ok(instance(row))).optional()
+}
+
+/// Reads the children of an instance that have ended.
+pub(crate) fn ended_children(connection: &Connection, parent: u64) -> rusqlite::Result<Vec<Instance>> {
+    let mut statement = connection.prepare_cached(ENDED_CHILDREN)?;
+    let children = statement.query_map([parent.cast_signed()], |row| Ok(instance(row).instance))?;
+    children.collect()
 }
 
 /// Reads the instance of a row.

@@ -4,6 +4,8 @@ use outlive_core::child::{ChildOutcome, Parent};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::status::Status;
 use outlive_core::store::commit::SendWrite;
+use outlive_core::store::query::Instance;
+use outlive_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::row;
@@ -21,6 +23,21 @@ const ATTACHED: &str = "SELECT num, id FROM instance WHERE parent = ?1 AND paren
 pub(super) fn waiting_parent(connection: &Connection, num: u64) -> rusqlite::Result<Option<Name>> {
     let mut statement = connection.prepare_cached(WAITING_PARENT)?;
     statement.query_row([num.cast_signed()], |row| Ok(Name::recorded(&row::text(row, 0)))).optional()
+}
+
+/// Returns the outcomes of all children that have ended, for a run that had failed: its inbox was cleared, and it accepted
+/// none since. `seq` is the number of the entry that reopens it.
+pub(super) fn repeated_ends(
+    connection: &Connection,
+    parent: u64,
+    seq: u64,
+    at: Timestamp,
+) -> rusqlite::Result<Vec<SendWrite>> {
+    let end = |child: Instance| {
+        let outcome = ChildOutcome::of(child.status, child.outcome.as_ref(), child.note.as_deref())?;
+        Some(SendWrite::child_ended(child.parent.as_ref()?, &child.id, &outcome, seq, at))
+    };
+    Ok(row::ended_children(connection, parent)?.into_iter().filter_map(end).collect())
 }
 
 /// Returns what to send when a message has ended a stuck run, which no driver does: its parent learns of it, and its

@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 
 use super::batch::{Batch, PriorAttempt};
 use super::feed::{self, StatusChange};
+use super::{family, message};
 use crate::row::{self, InstanceRow};
 
 /// The outcome of a job is its record, with which it continues.
@@ -39,6 +40,11 @@ pub(super) fn apply(batch: &mut Batch<'_>, reopen: &Reopen) -> rusqlite::Result<
     statement.execute(params![num.cast_signed(), pending, reopen.at.as_millis(), reported, is_job])?;
     batch.cache.count(&instance.workflow, Some(instance.status.kind()), Some(StatusKind::Pending));
     batch.cache.drop_facts(num);
+    if instance.status == Status::Failed {
+        for end in family::repeated_ends(batch.connection, num, seq + 1, reopen.at)? {
+            message::apply(batch, &end)?;
+        }
+    }
     Ok(Answer::Done)
 }
 

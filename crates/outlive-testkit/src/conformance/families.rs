@@ -20,6 +20,7 @@ cases![
     children_of_a_run_are_listed,
     cancelled_stuck_child_notifies_its_parent,
     cancelled_stuck_parent_cancels_its_attached_children,
+    retried_parent_learns_how_its_children_ended,
     child_whose_parent_waits_is_neither_replaced_nor_purged,
     child_whose_parent_has_ended_can_be_replaced_and_purged,
 ];
@@ -158,6 +159,19 @@ async fn cancelled_stuck_parent_cancels_its_attached_children(w: &mut World) -> 
     same(&messages(&w.inbox(grandchild).await?), &vec![cancel("enough")])?;
     let detached = w.held("detached").await?;
     same(&(detached.status, w.inbox(detached.num).await?.len()), &(Status::Pending, 0))
+}
+
+async fn retried_parent_learns_how_its_children_ended(w: &mut World) -> Checked {
+    let (parent, _) = family(w, Status::Completed).await?;
+    let running = StartWrite { parent: of("parent", parent), ..w.new_start("running") };
+    w.start(&running).await?;
+    same(&w.commit(&w.new_state(parent, 0, released(Status::Failed))).await?, &Answer::Done)?;
+    same(&w.inbox(parent).await?.len(), &0)?;
+    same(&w.reopen("parent", at(2_000)).await?, &Answer::Done)?;
+    w.restart(at(0)).await?;
+    let outcome = ChildOutcome::of(Status::Completed, None, None).ok_or("no outcome")?.to_payload();
+    same(&messages(&w.inbox(parent).await?), &vec![Message::ChildEnded { id: name("child"), outcome }])?;
+    same(&w.held("parent").await?.status, &Status::Pending)
 }
 
 async fn child_whose_parent_waits_is_neither_replaced_nor_purged(w: &mut World) -> Checked {

@@ -37,6 +37,7 @@ async fn kit() -> TestEngine {
             .workflow("fan out", fan_out)
             .workflow("deep", deep)
             .workflow("sending", sending)
+            .workflow("flaky", flaky)
             .job(TALLY.on_event(tally).execute(idle))
             .job(MAIL.concurrency(2).execute(mail))
     })
@@ -215,4 +216,26 @@ async fn effects_happen_once_through_crashes() {
     assert_eq!(client.get_run::<()>("friend").await.unwrap().status().await.unwrap(), Status::Completed);
     let fresh = client.list(Filter::runs().tag("kind", "fresh")).await.unwrap().runs;
     assert_eq!(fresh.iter().map(|run| run.status).collect::<Vec<_>>(), [Status::Completed]);
+}
+
+async fn flaky(ctx: Ctx, _: ()) -> Result<String> {
+    let attached = ctx.spawn(patient, &()).id("attached").await?;
+    let quick = ctx.spawn(double, &1).id("quick").await?;
+    ctx.sleep("2 hours").await?; // the quick child ends, and nobody waits for it yet
+    ctx.step("pay", || async { outlive::Ok(()) }).await?;
+    let cancelled = attached.result().await.unwrap_err();
+    Ok(format!("{}, {cancelled}", quick.result().await?))
+}
+
+/// Regression: the inbox of a run is cleared when it fails, and an ended run accepts no messages, so the outcomes of its
+/// children were lost. The retried parent waited for them forever.
+#[tokio::test]
+async fn retried_parent_learns_how_its_children_ended() {
+    let test = kit().await;
+    test.fail_next("pay", "declined");
+    let run = test.start(flaky, &()).await.unwrap();
+    assert!(test.result(&run).await.is_err());
+    run.retry().await.unwrap();
+    let result = test.result(&run).await.unwrap();
+    assert_eq!(result, "2, child \"attached\" failed: it was cancelled: its parent has ended: failed");
 }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use crate::child::ChildOutcome;
 use crate::id::{InstanceNum, Name};
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::kind::JobKind;
 use crate::lifecycle::{LifecycleRecord, LifecycleRecordKind};
 use crate::message::{Inbound, Message};
@@ -423,7 +423,24 @@ impl Rows {
         if is_run {
             self.report(num, LifecycleRecord::new(LifecycleRecordKind::RunQueued, reopen.at));
         }
+        if entry.kind == EntryKind::Retried {
+            self.repeat_ends(num, entry.seq, reopen.at);
+        }
         Answer::Done
+    }
+
+    /// Sends the outcomes of all children that have ended to a run that had failed: its inbox was cleared, and it
+    /// accepted none since.
+    fn repeat_ends(&mut self, parent: InstanceNum, seq: u64, at: Timestamp) {
+        let children = self.instances.values().map(|row| &row.instance);
+        let ends = children.filter_map(|child| {
+            let parent = child.parent.as_ref().filter(|whose| whose.num == parent)?;
+            let outcome = ChildOutcome::of(child.status, child.outcome.as_ref(), child.note.as_deref())?;
+            Some(commit::SendWrite::child_ended(parent, &child.id, &outcome, seq, at))
+        });
+        for end in ends.collect::<Vec<_>>() {
+            self.send(&end);
+        }
     }
 
     fn purge(&mut self, id: &Name, num: Option<InstanceNum>) -> Answer {
