@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use jobs::{CrashJobs, JobReport, crash_jobs_everywhere};
-pub use ledger::{Effect, Ledger};
+pub use ledger::{Effect, Ledger, OtherRun};
 pub use report::{Broken, Report};
 pub use warning::{Warning, WarningKind};
 
@@ -40,7 +40,8 @@ const PAIRS_MAX: usize = 200;
 ///
 /// - without a crash, the run completes (unless it is [expected to fail](CrashEverywhere::expect_failure) or
 ///   [cancelled](CrashEverywhere::cancel_at));
-/// - with crashes, it ends with the same outcome as without (unless it [races](CrashEverywhere::races));
+/// - with crashes, it ends with the same outcome as without (unless it [races](CrashEverywhere::races)), and so do its
+///   children and all other runs that were started;
 /// - a step whose end is recorded never runs again, nor does an attempt whose failure is recorded;
 /// - each crash adds at most one execution of a step, and no step goes missing;
 /// - an at-most-once step runs at most once, and if a crash interrupts it, the run continues and completes, always in

@@ -45,7 +45,8 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
         Write::Commit(commit) => {
             let entries = commit.entries.iter().map(|entry| of_entry(entry, started));
             let state = commit.state.as_ref().map(|state| of_state(state, started));
-            listed(entries.chain(state).collect())
+            let sent = commit.writes.iter().map(|write| format!("to {}: {}", of_whom(write), of_write(write, started)));
+            listed(entries.chain(sent).chain(state).collect())
         }
         Write::Reopen(_) => "stuck run retried".to_owned(),
         Write::Purge(..) => "removed".to_owned(),

@@ -18,6 +18,8 @@ use serde::de::DeserializeOwned;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Effect {
+    /// The id of the run.
+    pub run: String,
     /// The step's name.
     pub step: String,
     /// The step's key, if it has one.
@@ -56,8 +58,28 @@ pub struct Effect {
 pub struct Ledger {
     pub(super) effects: Vec<Effect>,
     pub(super) end: End,
+    pub(super) others: Vec<OtherRun>,
     pub(super) lives: u32,
     pub(super) worlds: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Another run at the end of a trial: a child of the run, or one that it or a job has started.
+///
+/// ```
+/// use outlive_testkit::crashes::OtherRun;
+/// fn line(run: &OtherRun) -> String {
+///     format!("{} is {}", run.id, run.status)
+/// }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct OtherRun {
+    /// Its id.
+    pub id: String,
+    /// Its status.
+    pub status: Status,
+    pub(super) workflow: String,
+    pub(super) end: End,
 }
 
 /// State of a run at the end of a trial.
@@ -125,6 +147,20 @@ impl Ledger {
     #[must_use]
     pub fn output<T: DeserializeOwned>(&self) -> Option<T> {
         self.end.output.as_ref()?.decode().ok()
+    }
+
+    /// Returns all other runs, sorted by id.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Ledger;
+    /// fn one_parcel(ledger: &Ledger) -> Result<(), String> {
+    ///     let parcels = ledger.others().iter().filter(|run| run.id.starts_with("parcel-")).count();
+    ///     if parcels == 1 { Ok(()) } else { Err(format!("{parcels} parcels were sent")) }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn others(&self) -> &[OtherRun] {
+        &self.others
     }
 
     /// Returns how many lifetimes the process had: one more than the number of crashes.

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Cause, Entry, EntryKind, Status};
-use outlive_core::store::commit::Write;
+use outlive_core::id::InstanceNum;
+use outlive_core::store::commit::{Commit, Write};
 
 use crate::words;
 
-use super::ledger::{Effect, End};
+use super::ledger::{Effect, End, OtherRun};
 use super::stage::{Played, Waits};
 use super::tape::What;
 
@@ -29,6 +30,7 @@ pub(super) enum Rule {
     Ends,
     Expected,
     SameOutcome,
+    SameOthers,
     SameSteps,
     AtLeastOnceBound,
     ReplayStable,
@@ -82,17 +84,18 @@ pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
         );
         return breach(Rule::SameOutcome, sentence);
     }
+    compare_others(&ours.others, &theirs.others, &without)?;
     let interrupted = interrupted(played);
     let (ours, theirs) = (counts(&ours.effects), counts(&theirs.effects));
     // Whether the body of an interrupted step ran depends on the crash alone.
-    let missing = theirs.keys().find(|op| !ours.contains_key(*op) && !is_in(&interrupted, op));
-    if let Some(op) = missing {
+    let missing = theirs.keys().find(|op| !ours.contains_key(*op) && !is_in(&interrupted, **op));
+    if let Some((_, op)) = missing {
         return breach(Rule::SameSteps, format!("step {:?} did not run, but does {without}", name(op)));
     }
     let crashes = played.ledger.lives - 1;
-    for (op, times) in ours.into_iter().filter(|(op, _)| !is_in(&interrupted, op)) {
-        let name = name(op);
-        let Some(count) = theirs.get(op) else {
+    for (op, times) in ours.into_iter().filter(|(op, _)| !is_in(&interrupted, *op)) {
+        let name = name(op.1);
+        let Some(count) = theirs.get(&op) else {
             return breach(Rule::SameSteps, format!("step {name:?} ran, but does not {without}"));
         };
         if times > count + crashes {
@@ -102,6 +105,25 @@ pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
         }
     }
     Ok(())
+}
+
+/// Compares the other runs: each is there, and ended or waits in the same way.
+fn compare_others(ours: &[OtherRun], theirs: &[OtherRun], without: &str) -> Result<(), Breach> {
+    let ids = |runs: &[OtherRun]| runs.iter().map(|run| format!("{:?}", run.id)).collect::<Vec<_>>().join(", ");
+    if ours.iter().map(|run| &run.id).ne(theirs.iter().map(|run| &run.id)) {
+        let (ours, theirs) = (ids(ours), ids(theirs));
+        let sentence = format!("other runs are started: {ours} with these crashes, but {theirs} {without}");
+        return breach(Rule::SameOthers, sentence);
+    }
+    match ours.iter().zip(theirs).find(|(our, their)| our != their) {
+        None => Ok(()),
+        Some((our, their)) => {
+            let (id, ours, theirs) = (&our.id, told(&our.end), told(&their.end));
+            let sentence =
+                format!("the outcome of run {id:?} differs: {ours} with these crashes, but {theirs} {without}");
+            breach(Rule::SameOthers, sentence)
+        }
+    }
 }
 
 /// Compares a trial in which at-most-once steps were interrupted with the one without a crash: it may take a different
@@ -120,7 +142,7 @@ pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(),
     let without = counts(&whole.ledger.effects);
     for event in &played.events {
         match &event.what {
-            What::Body(effect) if !without.contains_key(effect.op.as_str()) => {
+            What::Body(effect) if !without.contains_key(&place(effect)) => {
                 let name = name(&effect.op);
                 return breach(Rule::SameSteps, format!("step {name:?} ran, but does not without a crash"));
             }
@@ -132,34 +154,51 @@ pub(super) fn compare_interrupted(played: &Played, whole: &Played) -> Result<(),
 }
 
 /// Returns the attempts of at-most-once steps that a crash interrupted.
-pub(super) fn interrupted(played: &Played) -> BTreeSet<(&str, u32)> {
+pub(super) fn interrupted(played: &Played) -> BTreeSet<(Place<'_>, u32)> {
     let batches = played.events.iter().filter_map(|event| match &event.what {
         What::Written { batch, .. } => Some(batch),
         _ => None,
     });
-    let all = batches.flat_map(|batch| entries(batch)).filter(|entry| is_interruption(entry));
-    all.map(|entry| (&*entry.op, entry.attempt)).collect()
+    let all = batches.flat_map(|batch| commits(batch)).flat_map(|commit| {
+        let entries = commit.entries.iter().filter(|entry| is_interruption(entry));
+        entries.map(|entry| ((run_of(played, commit.num), &*entry.op), entry.attempt))
+    });
+    all.collect()
 }
 
-fn is_in(interrupted: &BTreeSet<(&str, u32)>, op: &str) -> bool {
+fn is_in(interrupted: &BTreeSet<(Place<'_>, u32)>, op: Place<'_>) -> bool {
     interrupted.iter().any(|(other, _)| *other == op)
 }
 
-fn entries(batch: &[Write]) -> impl Iterator<Item = &Entry> {
-    let commits = batch.iter().filter_map(|write| match write {
+/// An operation: the id of its run, and its identity there.
+type Place<'a> = (&'a str, &'a str);
+
+fn place(effect: &Effect) -> Place<'_> {
+    (&effect.run, &effect.op)
+}
+
+fn run_of(played: &Played, num: InstanceNum) -> &str {
+    played.ids.get(&num).map_or("", String::as_str)
+}
+
+fn commits(batch: &[Write]) -> impl Iterator<Item = &Commit> {
+    batch.iter().filter_map(|write| match write {
         Write::Commit(commit) => Some(commit),
         _ => None,
-    });
-    commits.flat_map(|commit| &commit.entries)
+    })
+}
+
+fn entries(batch: &[Write]) -> impl Iterator<Item = &Entry> {
+    commits(batch).flat_map(|commit| &commit.entries)
 }
 
 fn is_interruption(entry: &Entry) -> bool {
     entry.failure().is_some_and(|failure| failure.cause == Cause::Interrupted)
 }
 
-fn counts(effects: &[Effect]) -> BTreeMap<&str, u32> {
+fn counts(effects: &[Effect]) -> BTreeMap<Place<'_>, u32> {
     let mut counts = BTreeMap::new();
-    effects.iter().for_each(|effect| *counts.entry(effect.op.as_str()).or_insert(0) += 1);
+    effects.iter().for_each(|effect| *counts.entry(place(effect)).or_insert(0) += 1);
     counts
 }
 
@@ -225,12 +264,12 @@ fn why_it_waits(Waits { ops, signals }: &Waits) -> String {
 #[derive(Default)]
 struct Known<'a> {
     /// Steps whose end is durable.
-    ended: BTreeSet<&'a str>,
+    ended: BTreeSet<Place<'a>>,
     /// Attempts whose start is durable, and those whose failure is durable.
-    started: BTreeSet<(&'a str, u32)>,
-    failed: BTreeSet<(&'a str, u32)>,
+    started: BTreeSet<(Place<'a>, u32)>,
+    failed: BTreeSet<(Place<'a>, u32)>,
     /// Attempts that ran, with the process lifetime they last ran in.
-    ran: BTreeMap<(&'a str, u32), u32>,
+    ran: BTreeMap<(Place<'a>, u32), u32>,
 }
 
 fn check_tape(played: &Played) -> Result<(), Breach> {
@@ -240,7 +279,7 @@ fn check_tape(played: &Played) -> Result<(), Breach> {
             What::Body(effect) => known.run(effect)?,
             What::Written { batch, refused, .. } => {
                 for (write, _) in batch.iter().zip(refused).filter(|(_, is_refused)| !**is_refused) {
-                    known.write(write)?;
+                    known.write(played, write)?;
                 }
             }
             What::Died { .. } => {}
@@ -251,9 +290,9 @@ fn check_tape(played: &Played) -> Result<(), Breach> {
 
 impl<'a> Known<'a> {
     fn run(&mut self, effect: &'a Effect) -> Result<(), Breach> {
-        let (op, attempt) = (effect.op.as_str(), effect.attempt);
-        let (name, once) = (name(op), effect.is_at_most_once);
-        if self.ended.contains(op) {
+        let (op, attempt) = (place(effect), effect.attempt);
+        let (name, once) = (name(op.1), effect.is_at_most_once);
+        if self.ended.contains(&op) {
             return breach(Rule::NoRerun, format!("step {name:?} ran again after its end was recorded"));
         }
         if self.failed.contains(&(op, attempt)) {
@@ -272,9 +311,10 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn write(&mut self, write: &'a Write) -> Result<(), Breach> {
+    fn write(&mut self, played: &'a Played, write: &'a Write) -> Result<(), Breach> {
         let Write::Commit(commit) = write else { return Ok(()) };
-        commit.entries.iter().try_for_each(|entry| self.record(entry))?;
+        let run = run_of(played, commit.num);
+        commit.entries.iter().try_for_each(|entry| self.record(run, entry))?;
         match &commit.state {
             Some(state) if state.status == Status::Stuck => {
                 breach(Rule::NeverStuck, format!("the run is stuck: {}", state.note.as_deref().unwrap_or("?")))
@@ -283,13 +323,13 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn record(&mut self, entry: &'a Entry) -> Result<(), Breach> {
-        let op = &*entry.op;
+    fn record(&mut self, run: &'a str, entry: &'a Entry) -> Result<(), Breach> {
+        let op = (run, &*entry.op);
         match entry.kind {
             EntryKind::StepStarted => drop(self.started.insert((op, entry.attempt))),
             EntryKind::AttemptFailed | EntryKind::FallingBack => drop(self.failed.insert((op, entry.attempt))),
             EntryKind::StepDone if !self.ran.keys().any(|(ran, _)| *ran == op) => {
-                let sentence = format!("step {:?} is recorded as done, but never ran", name(op));
+                let sentence = format!("step {:?} is recorded as done, but never ran", name(op.1));
                 return breach(Rule::RanBeforeRecorded, sentence);
             }
             EntryKind::StepDone | EntryKind::StepFailed | EntryKind::OpCancelled => drop(self.ended.insert(op)),

@@ -256,7 +256,7 @@ impl Search {
 
     fn broken(&self, failing: &Failing) -> Broken {
         let mut problem = failing.breach.sentence.clone();
-        if matches!(failing.breach.rule, Rule::SameOutcome | Rule::SameSteps | Rule::ReplayStable) {
+        if matches!(failing.breach.rule, Rule::SameOutcome | Rule::SameOthers | Rule::SameSteps | Rule::ReplayStable) {
             let mut warnings = warning::of(&failing.played).into_iter();
             let unkeyed = warnings.find(|warning| warning.kind == WarningKind::Unkeyed && !self.is_told(warning));
             problem.extend(unkeyed.map(|warning| format!("; possibly related: {warning}")));

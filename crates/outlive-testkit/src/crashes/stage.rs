@@ -1,15 +1,17 @@
 //! Runs a workflow once, from start to end, with the process dying where the schedule says.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlive::clock::Clock;
 use outlive::{Builder, Error, OnConflict, Payload, Run, Status};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::Message as Inbox;
 use outlive_core::store::memory::MemoryStore;
+use outlive_core::store::query::{Filter, Instance};
 use serde_json::value::RawValue;
 
 use crate::clock::TestClock;
@@ -17,7 +19,7 @@ use crate::engine::TestEngine;
 use crate::faults::Faults;
 use crate::hook::{Mock, Steps};
 
-use super::ledger::{Effect, End, Ledger};
+use super::ledger::{Effect, End, Ledger, OtherRun};
 use super::schedule::Schedule;
 use super::tape::{Event, Tape, What};
 
@@ -29,6 +31,8 @@ const SEED: u64 = 2026;
 const MOMENTS_MAX: usize = 500;
 /// Limit on journal entries without any time passing.
 const ENTRIES_MAX: usize = 10_000;
+/// The number of runs that are read at once.
+const PAGE: usize = 100;
 /// How often an engine recovers a run that makes no progress, by default.
 const RECOVERIES_MAX: usize = 3;
 
@@ -68,6 +72,8 @@ pub(super) struct Played {
     pub(super) started: outlive::Timestamp,
     pub(super) events: Vec<Event>,
     pub(super) ledger: Ledger,
+    /// The ids of all runs.
+    pub(super) ids: BTreeMap<InstanceNum, String>,
     /// Number of commits, over all process lifetimes.
     pub(super) commits: u64,
     /// Why the trial could not be carried out, if so.
@@ -187,15 +193,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Moves time until the run has ended or nothing is due.
+    /// Moves time until the run has ended or nothing is due, and then until the same is true of all others.
     async fn play_out(&self, run: &Run<Box<RawValue>>) -> Result<(), String> {
         for _ in 0..MOMENTS_MAX {
             self.test.settle().await;
             let status = run.status().await.map_err(told)?;
-            if status.is_ended() || status == Status::Stuck {
-                return Ok(());
-            }
-            match self.test.next_due().await {
+            let is_over = status.is_ended() || status == Status::Stuck;
+            let due = if is_over { self.others_due().await } else { self.test.next_due().await };
+            match due {
                 Some(due) => self.test.move_to(due).await,
                 None => return Ok(()),
             }
@@ -205,13 +210,27 @@ impl<'a> Stage<'a> {
         ))
     }
 
+    /// Returns when the first of the other runs is due.
+    async fn others_due(&self) -> Option<outlive::Timestamp> {
+        let others = others(&self.test).await;
+        others.iter().filter(|one| !one.status.is_ended()).filter_map(|one| one.wake).min()
+    }
+
     async fn finish(self, told: Result<(), String>, worlds: Vec<Arc<dyn Any + Send + Sync>>) -> Played {
-        let end = end(&self.test).await;
+        let end = end_of(&self.test, ID).await;
+        let mut others_ended = Vec::new();
+        for Instance { id, workflow, status, .. } in others(&self.test).await {
+            let (end, workflow, id) = (end_of(&self.test, id.as_str()).await, workflow.to_string(), id.to_string());
+            others_ended.push(OtherRun { id, status, workflow, end });
+        }
         let (lives, commits) = (self.tape.life(), self.faults.writes());
         let events = self.tape.take();
         let is_ended = end.status.is_ended();
         let waits = if is_ended || told.is_err() { Waits::default() } else { self.waits().await };
         let mut replayed = if is_ended { self.test.replay_ended(ID).await } else { Ok(()) };
+        for other in others_ended.iter().filter(|other| other.status.is_ended()) {
+            replayed = replayed.and(self.test.replay_ended(&other.id).await);
+        }
         if !self.tape.take().is_empty() {
             replayed = replayed.and(Err("replaying the ended run wrote to the store or ran a step".to_owned()));
         }
@@ -220,7 +239,8 @@ impl<'a> Stage<'a> {
             schedule: self.schedule.clone(),
             started: self.tape.started(),
             events,
-            ledger: Ledger { effects, end, lives, worlds },
+            ledger: Ledger { effects, end, others: others_ended, lives, worlds },
+            ids: self.tape.ids(),
             commits,
             trouble: told.err(),
             replayed,
@@ -253,8 +273,23 @@ fn effect(event: &Event) -> Option<&Effect> {
     }
 }
 
-async fn end(test: &TestEngine) -> End {
-    let info = match test.get_run::<Box<RawValue>>(ID).await {
+/// Returns all runs but the one that is crashed, sorted by id.
+async fn others(test: &TestEngine) -> Vec<Instance> {
+    let (mut others, mut before) = (Vec::new(), None);
+    while let Ok(page) = test.store().list(&Filter::runs(), before, PAGE).await {
+        others.extend(page.instances);
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    others.retain(|one| one.id.as_str() != ID);
+    others.sort_by(|one, other| one.id.as_str().cmp(other.id.as_str()));
+    others
+}
+
+async fn end_of(test: &TestEngine, id: &str) -> End {
+    let info = match test.get_run::<Box<RawValue>>(id).await {
         Ok(run) => run.info().await.ok(),
         Err(_) => None,
     };

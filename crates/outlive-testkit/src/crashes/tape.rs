@@ -1,10 +1,12 @@
 //! Records everything that happens in one trial, in order: what was written, which step bodies ran, and where the
 //! process died.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlive::clock::Clock;
 use outlive::{HookAction, StepCall, StepHook, Timestamp};
+use outlive_core::id::InstanceNum;
 use outlive_core::store::commit::{Answer, Write};
 
 use crate::clock::TestClock;
@@ -40,17 +42,39 @@ pub(super) struct Tape {
     steps: Steps,
 }
 
+#[derive(Default)]
 struct Inner {
-    life: u32,
+    /// The number of process lifetimes that are over.
+    lives: u32,
     /// Whether the start of the run is durable.
     is_started: bool,
     events: Vec<Event>,
+    /// The ids of all runs that were started.
+    ids: BTreeMap<InstanceNum, String>,
+}
+
+impl Inner {
+    /// Notes the ids of the runs that a write has started, also with what it carries.
+    fn note_ids(&mut self, write: &Write, answer: &Answer) {
+        match (write, answer) {
+            (Write::Start(start), Answer::Started { num, .. }) => {
+                self.ids.insert(*num, start.id.to_string());
+            }
+            (Write::Commit(commit), Answer::DoneWith(answers)) => {
+                commit.writes.iter().zip(answers).for_each(|(write, answer)| self.note_ids(write, answer));
+            }
+            (Write::Turn(turn), Answer::DoneWith(answers)) => {
+                turn.writes.iter().zip(answers).for_each(|(write, answer)| self.note_ids(write, answer));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Tape {
     pub(super) fn new(clock: TestClock, steps: Steps) -> Self {
         let started = clock.now();
-        Self { inner: Mutex::new(Inner { life: 1, is_started: false, events: Vec::new() }), clock, started, steps }
+        Self { inner: Mutex::new(Inner::default()), clock, started, steps }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -60,7 +84,7 @@ impl Tape {
     fn push(&self, what: What) {
         let at = self.clock.now();
         let mut inner = self.lock();
-        let life = inner.life;
+        let life = inner.lives + 1;
         inner.events.push(Event { at, life, what });
     }
 
@@ -70,7 +94,7 @@ impl Tape {
     }
 
     pub(super) fn life(&self) -> u32 {
-        self.lock().life
+        self.lock().lives + 1
     }
 
     pub(super) fn is_started(&self) -> bool {
@@ -78,7 +102,12 @@ impl Tape {
     }
 
     pub(super) fn next_life(&self) {
-        self.lock().life += 1;
+        self.lock().lives += 1;
+    }
+
+    /// Returns the ids of all runs that were started.
+    pub(super) fn ids(&self) -> BTreeMap<InstanceNum, String> {
+        self.lock().ids.clone()
     }
 
     /// Takes all recorded events, leaving the tape empty.
@@ -89,9 +118,13 @@ impl Tape {
 
 impl Witness for Tape {
     fn written(&self, commit: u64, batch: &Arc<Vec<Write>>, answers: &[Answer]) {
-        let is_refused = |answer: &Answer| matches!(answer, Answer::Fenced | Answer::Unseen(_) | Answer::Refused(_));
+        let is_refused = |answer: &Answer| {
+            use Answer::{Fenced, Refused, Unseen, WriteRefused};
+            matches!(answer, Fenced | Unseen(_) | Refused(_) | WriteRefused { .. })
+        };
         let refused = answers.iter().map(is_refused).collect();
         self.lock().is_started |= batch.iter().any(|write| matches!(write, Write::Start(_)));
+        batch.iter().zip(answers).for_each(|(write, answer)| self.lock().note_ids(write, answer));
         self.push(What::Written { commit, batch: batch.clone(), refused });
     }
 
@@ -104,6 +137,7 @@ impl StepHook for Tape {
     fn before(&self, call: &StepCall<'_>) -> HookAction {
         let is_fake = self.steps.is_mocked(call.step);
         self.push(What::Body(Effect {
+            run: call.run.to_owned(),
             step: call.step.to_owned(),
             key: call.key.map(ToOwned::to_owned),
             op: call.op.to_owned(),

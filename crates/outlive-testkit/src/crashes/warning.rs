@@ -83,8 +83,9 @@ impl fmt::Display for Warning {
 
 /// Returns the warnings of a trial.
 pub(super) fn of(played: &Played) -> Vec<Warning> {
-    let mut by_op: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
-    played.ledger.effects.iter().for_each(|effect| by_op.entry(&effect.op).or_default().push(effect));
+    let mut by_op: BTreeMap<(&str, &str), Vec<&Effect>> = BTreeMap::new();
+    let effects = &played.ledger.effects;
+    effects.iter().for_each(|effect| by_op.entry((&effect.run, &effect.op)).or_default().push(effect));
     let is_bare = |effects: &&Vec<&Effect>| {
         effects.len() > 1 && effects.iter().all(|effect| effect.is_judged && !effect.has_asked_key)
     };
@@ -98,9 +99,9 @@ pub(super) fn of(played: &Played) -> Vec<Warning> {
     let bare = by_op.values().filter(is_bare);
     let mut warnings: Vec<_> =
         bare.map(|effects| warning(WarningKind::KeyNotAsked, effects[0], effects.len())).collect();
-    let mut by_place: BTreeMap<(&str, &str), (&Effect, BTreeSet<&str>)> = BTreeMap::new();
+    let mut by_place: BTreeMap<(&str, &str, &str), (&Effect, BTreeSet<&str>)> = BTreeMap::new();
     for effect in played.ledger.effects.iter().filter(|effect| effect.key.is_none()) {
-        let place = (unnumbered(&effect.op), effect.site.as_str());
+        let place = (effect.run.as_str(), unnumbered(&effect.op), effect.site.as_str());
         by_place.entry(place).or_insert_with(|| (effect, BTreeSet::new())).1.insert(&effect.op);
     }
     let repeated = by_place.values().filter(|(_, ops)| ops.len() > 1);

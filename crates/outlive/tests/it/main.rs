@@ -9,6 +9,8 @@ mod checking;
 mod checking_live;
 mod checking_repeats;
 mod children;
+mod children_crashes;
+mod children_store;
 mod compile;
 mod crashes;
 mod deadlines;
