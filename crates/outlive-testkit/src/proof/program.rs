@@ -1,5 +1,7 @@
 //! Random workflows whose meaning is known without running them, to test an engine against.
 
+mod children;
+mod family;
 mod meaning;
 mod perform;
 mod race;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use crate::random::Random;
 use crate::simulate::Sim;
 
+use children::check_children;
+use family::Reach;
 pub(crate) use meaning::check;
 use perform::Programs;
 use share::Share;
@@ -48,6 +52,7 @@ pub(crate) enum Node {
     /// A step that readies several branches, and one whose name says in which order they continued.
     Shared(Share, String),
     Map(u64, Box<Node>),
+    Reach(Reach),
 }
 
 /// A random program, and the signals it needs.
@@ -56,6 +61,10 @@ pub(crate) struct Program {
     pub(crate) body: Node,
     /// Names of signals, each as often as it may be awaited.
     pub(crate) signals: Vec<String>,
+    /// The programs of its children, which have none.
+    pub(crate) children: Vec<Program>,
+    /// Whether it fails in the end, if it is a child.
+    pub(crate) fails: bool,
 }
 
 /// Describes a world of one or two random programs. Their results, journals and side effects are checked against what
@@ -71,7 +80,8 @@ pub fn programs(sim: &mut Sim) {
     let chance = sim.below(u64::MAX);
     let provided = programs.clone();
     sim.engine(move |engine| {
-        engine.workflow("program", perform::program).provide(Programs::new(provided.clone(), chance))
+        let engine = engine.workflow("program", perform::program).workflow("child", perform::child);
+        engine.provide(Programs::new(provided.clone(), chance))
     });
     for (index, program) in programs.iter().enumerate() {
         let id = format!("r{index}");
@@ -88,7 +98,9 @@ pub fn programs(sim: &mut Sim) {
     sim.workers(workers);
     sim.check(move |end| {
         for (index, program) in programs.iter().enumerate() {
-            check(program, &format!("r{index}"), end).map_err(|what| format!("run r{index}: {what}: {program:?}"))?;
+            let id = format!("r{index}");
+            let checked = check(program, &id, end).and_then(|()| check_children(program, &id, end));
+            checked.map_err(|what| format!("run {id}: {what}: {program:?}"))?;
         }
         Ok(())
     });
@@ -96,10 +108,10 @@ pub fn programs(sim: &mut Sim) {
 
 impl Program {
     pub(crate) fn random(random: &mut Random) -> Self {
-        let mut author = Author { random, names: 0, signals: Vec::new() };
+        let mut author = Author { random, names: 0, signals: Vec::new(), children: Vec::new(), is_child: false };
         let length = 1 + author.random.index(4);
         let nodes = (0..length).map(|_| author.node(2, true)).collect();
-        Self { body: Node::Seq(nodes), signals: author.signals }
+        Self { body: Node::Seq(nodes), signals: author.signals, children: author.children, fails: false }
     }
 }
 
@@ -107,6 +119,8 @@ struct Author<'a> {
     random: &'a mut Random,
     names: u32,
     signals: Vec<String>,
+    children: Vec<Program>,
+    is_child: bool,
 }
 
 impl Author<'_> {
@@ -142,6 +156,9 @@ impl Author<'_> {
     }
 
     fn leaf(&mut self, may_wait: bool) -> Node {
+        if !self.is_child && self.random.is(8) {
+            return Node::Reach(self.reach());
+        }
         match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),
             3 => Node::Flaky(self.name(), 1 + u32::from(self.random.is(2))),
@@ -156,6 +173,27 @@ impl Author<'_> {
             12 | 13 => Node::Wait(self.signal()),
             _ => Node::WaitFor(self.signal(), 1 + self.random.next() % 10_000),
         }
+    }
+
+    fn reach(&mut self) -> Reach {
+        match self.random.index(8) {
+            0..=2 => Reach::Run(self.child(true)),
+            3 => Reach::Spawn(self.child(true), Box::new(self.leaf(false))),
+            4 => Reach::Detach(self.child(true)),
+            5 => Reach::Dismiss(self.child(false)),
+            6 => Reach::Tell(self.name()),
+            _ => Reach::Lose(self.name()),
+        }
+    }
+
+    /// Creates a child and returns its place.
+    fn child(&mut self, may_fail: bool) -> usize {
+        self.is_child = true;
+        let body = Node::Seq((0..1 + self.random.index(2)).map(|_| self.leaf(false)).collect());
+        self.is_child = false;
+        let fails = may_fail && self.random.is(4);
+        self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails });
+        self.children.len() - 1
     }
 
     fn signal(&mut self) -> String {

@@ -6,7 +6,7 @@ use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::id::Name;
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::LifecycleRecordKind;
-use outlive_core::store::query::Query;
+use outlive_core::store::query::{Filter, Instance, Query};
 
 use crate::words::{of_inbox, of_journal};
 
@@ -37,7 +37,7 @@ use super::plan::Sim;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct End {
-    /// Runs by id.
+    /// Runs by id, with their children and all others that were started.
     pub runs: BTreeMap<String, EndedRun>,
     /// Every time a step body began, in order.
     pub effects: Vec<Effect>,
@@ -91,7 +91,10 @@ impl End {
         let mut runs = BTreeMap::new();
         for id in plan.runs() {
             let found = store.instance(&id).await.map_err(|error| error.to_string())?;
-            let instance = found.ok_or_else(|| format!("run {id} was acknowledged, but is gone"))?;
+            found.ok_or_else(|| format!("run {id} was acknowledged, but is gone"))?;
+        }
+        for instance in all_runs(store).await? {
+            let id = instance.id;
             let journal = store.journal(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
             if !instance.status.is_ended() {
                 let inbox = store.inbox(instance.num, 0, usize::MAX).await.map_err(|error| error.to_string())?;
@@ -112,6 +115,12 @@ impl End {
         let jobs = ended_job::look(store, plan, acceptance, since).await?;
         Ok(Self { runs, effects, jobs })
     }
+}
+
+/// Returns all runs of a store.
+pub(super) async fn all_runs(store: &dyn Query) -> Result<Vec<Instance>, String> {
+    let page = store.list(&Filter::runs(), None, usize::MAX).await.map_err(|error| error.to_string())?;
+    Ok(page.instances)
 }
 
 /// Checks the rules that hold for every journal, whatever the workflow.

@@ -131,7 +131,7 @@ impl Ledger {
     pub(super) fn written(&self, batch: &[Write], answers: &[Answer]) {
         let mut inner = self.lock();
         for (write, answer) in batch.iter().zip(answers) {
-            let (Write::Commit(commit), Answer::Done) = (write, answer) else { continue };
+            let (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) = (write, answer) else { continue };
             if let Some(last) = commit.entries.last() {
                 inner.seqs.insert(commit.num.to_string(), last.seq);
             }

@@ -486,6 +486,10 @@ impl<'a> World<'a> {
                 status => return Some(format!("run {run} is {}", status.map_or("gone".to_owned(), |s| s.to_string()))),
             }
         }
+        let runs = end::all_runs(&*self.store).await.unwrap_or_default();
+        if let Some(run) = runs.iter().find(|run| !run.status.is_ended()) {
+            return Some(format!("run {} is {}", run.id, run.status));
+        }
         let jobs = kept::all(&*self.store).await.unwrap_or_default();
         let mut restless = jobs.iter().filter_map(|kept| Some((&kept.instance, kept.unrest(&self.since)?)));
         restless.next().map(|(job, why)| format!("job {}: {why} ({})", job.id, job.status))

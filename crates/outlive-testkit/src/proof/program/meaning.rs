@@ -6,7 +6,7 @@ use outlive::{EntryKind, Status};
 
 use crate::simulate::{Effect, End, EndedRun};
 
-use super::{Node, Program};
+use super::{Node, Program, Reach};
 
 /// Checks the final state of a run against what its program means.
 pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String> {
@@ -18,7 +18,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     match run.status {
         Status::Completed => {
             let output: Vec<String> = run.output().ok_or("its output is not a list of strings")?;
-            if !program.body.accepts(&output).contains(&output.len()) {
+            if !program.body.accepts(program, &output).contains(&output.len()) {
                 return Err(format!("the program cannot return {output:?}"));
             }
             check_signals(program, &output)
@@ -30,7 +30,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
 
 impl Node {
     /// Returns how many items of the list this node may have produced.
-    fn accepts(&self, output: &[String]) -> BTreeSet<usize> {
+    pub(super) fn accepts(&self, program: &Program, output: &[String]) -> BTreeSet<usize> {
         let is_next = |texts: &[String]| match output.first() {
             Some(first) if texts.contains(first) => BTreeSet::from([1]),
             _ => BTreeSet::new(),
@@ -59,13 +59,14 @@ impl Node {
                 };
                 if output.first().is_some_and(is_so) { BTreeSet::from([1]) } else { BTreeSet::new() }
             }
-            Self::Seq(nodes) | Self::Join(nodes) => all(nodes.iter(), output),
-            Self::Race(one, other) => &one.accepts(output) | &other.accepts(output),
+            Self::Seq(nodes) | Self::Join(nodes) => all(program, nodes.iter(), output),
+            Self::Race(one, other) => &one.accepts(program, output) | &other.accepts(program, output),
             Self::Carry(parts) => {
                 let [one, other, then] = &**parts;
-                &all([then, one].into_iter(), output) | &all([then, other].into_iter(), output)
+                &all(program, [then, one].into_iter(), output) | &all(program, [then, other].into_iter(), output)
             }
-            Self::Loop(times, node) | Self::Map(times, node) => all((0..*times).map(|_| &**node), output),
+            Self::Loop(times, node) | Self::Map(times, node) => all(program, (0..*times).map(|_| &**node), output),
+            Self::Reach(reach) => reach.accepts(program, output),
         }
     }
 
@@ -79,22 +80,44 @@ impl Node {
         }
     }
 
-    fn walk<'a>(&'a self, seen: &mut impl FnMut(&'a Node)) {
+    pub(super) fn walk<'a>(&'a self, seen: &mut impl FnMut(&'a Node)) {
         seen(self);
         match self {
             Self::Seq(nodes) | Self::Join(nodes) => nodes.iter().for_each(|node| node.walk(seen)),
             Self::Race(one, other) => [one, other].into_iter().for_each(|node| node.walk(seen)),
             Self::Carry(nodes) => nodes.iter().for_each(|node| node.walk(seen)),
             Self::Loop(_, node) | Self::Map(_, node) => node.walk(seen),
+            Self::Reach(Reach::Spawn(_, node)) => node.walk(seen),
+            _ => {}
+        }
+    }
+
+    /// Adds how often each child may be started, if this node is performed this often.
+    pub(super) fn count_children(&self, times: usize, most: &mut [usize]) {
+        match self {
+            Self::Loop(more, node) | Self::Map(more, node) => {
+                node.count_children(times * usize::try_from(*more).unwrap_or(1), most);
+            }
+            Self::Seq(nodes) | Self::Join(nodes) => nodes.iter().for_each(|node| node.count_children(times, most)),
+            Self::Race(one, other) => [one, other].into_iter().for_each(|node| node.count_children(times, most)),
+            Self::Carry(nodes) => nodes.iter().for_each(|node| node.count_children(times, most)),
+            Self::Reach(reach) => {
+                reach.child().into_iter().for_each(|child| most[child] += times);
+                if let Reach::Spawn(_, node) = reach {
+                    node.count_children(times, most);
+                }
+            }
             _ => {}
         }
     }
 }
 
 /// Matches the nodes one after the other.
-fn all<'a>(nodes: impl Iterator<Item = &'a Node>, output: &[String]) -> BTreeSet<usize> {
+fn all<'a>(program: &Program, nodes: impl Iterator<Item = &'a Node>, output: &[String]) -> BTreeSet<usize> {
     nodes.fold(BTreeSet::from([0]), |from, node| {
-        from.into_iter().flat_map(|at| node.accepts(&output[at..]).into_iter().map(move |more| at + more)).collect()
+        from.into_iter()
+            .flat_map(|at| node.accepts(program, &output[at..]).into_iter().map(move |more| at + more))
+            .collect()
     })
 }
 
@@ -130,7 +153,7 @@ fn check_signals(program: &Program, output: &[String]) -> Result<(), String> {
 }
 
 /// Checks how often step bodies ran.
-fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
+pub(super) fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut tried: BTreeMap<&str, BTreeMap<(&str, u32), u32>> = BTreeMap::new();
     for effect in end.effects.iter().filter(|effect| effect.run == id) {
         let by_key = tried.entry(&effect.step).or_default();
@@ -157,7 +180,7 @@ fn check_effects(program: &Program, id: &str, end: &End) -> Result<(), String> {
 }
 
 /// Checks that a step begins only when the result of the one before it is durable.
-fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
+pub(super) fn check_order(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let mut broken = Ok(());
     program.body.walk(&mut |node| {
         let Node::Seq(nodes) = node else { return };

@@ -6,9 +6,10 @@ use std::task::Poll;
 
 use outlive::prelude::*;
 
+use super::family::reach;
 use super::race::{Coin, Race};
 use super::share::share;
-use super::{Node, Program};
+use super::{Node, Program, Reach};
 
 /// The values provided to the workflow.
 pub(super) struct Programs {
@@ -28,6 +29,14 @@ type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>
 pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
     let program = ctx.get::<Programs>().programs[index].clone();
     perform(ctx, &program.body).await
+}
+
+/// The workflow that executes a child: the index of the program of its parent, and its place there.
+pub(super) async fn child(ctx: Ctx, (index, place): (usize, usize)) -> Result<Vec<String>> {
+    let program = ctx.get::<Programs>().programs[index].clone();
+    let child = &program.children[place];
+    let output = perform(ctx, &child.body).await?;
+    if child.fails { fail().await.map(|_| output) } else { Ok(output) }
 }
 
 fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
@@ -83,9 +92,20 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 let one = |scope: Ctx, _: u64| perform(scope, node);
                 Ok(ctx.map(0..*times, |i| *i, one).concurrency(2).await?.concat())
             }
+            Node::Reach(node) => perform_reach(ctx, node).await,
             step => Ok(vec![perform_step(&ctx, step).await?]),
         }
     })
+}
+
+async fn perform_reach(ctx: Ctx, node: &Reach) -> Result<Vec<String>> {
+    let meanwhile = |ctx| async move {
+        match node {
+            Reach::Spawn(_, meanwhile) => perform(ctx, meanwhile).await,
+            _ => Ok(Vec::new()),
+        }
+    };
+    reach(ctx, node, meanwhile).await
 }
 
 /// Polls each branch once, which must not finish any of them.
