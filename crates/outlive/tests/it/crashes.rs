@@ -37,4 +37,7 @@ everywhere! {
     an_at_most_once_step_never_runs_twice: "once";
     random_values_survive_a_crash_at_every_commit: "drawn";
     a_failure_survives_a_crash_at_every_commit: "failing";
+    a_family_survives_a_crash_at_every_commit: "family";
+    a_cancelled_family_survives_a_crash_at_every_commit: "cancelled_family";
+    what_is_sent_survives_a_crash_at_every_commit: "sending";
 }

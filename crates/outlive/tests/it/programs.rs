@@ -37,7 +37,14 @@ pub(crate) const PROGRAMS: &[Program] = &[
     ("once", |seed| on(once, seed).invariant("launched once or lost", launched_once)),
     ("drawn", |seed| on(drawn, seed)),
     ("failing", |seed| on(failing, seed).expect_failure()),
+    ("family", |seed| with_children(on(family, seed))),
+    ("cancelled_family", |seed| with_children(on(family, seed)).cancel_at("10 min", "enough")),
+    ("sending", |seed| with_children(on(sending, seed))),
 ];
+
+fn with_children(crashes: CrashEverywhere<()>) -> CrashEverywhere<()> {
+    crashes.setup(|engine| engine.workflow("slow", slow).workflow("fragile", fragile).workflow("asking", asking))
+}
 
 fn on<F, M>(workflow: F, seed: u64) -> CrashEverywhere<()>
 where
@@ -303,5 +310,48 @@ async fn cancelled_retry(ctx: Ctx, _: ()) -> Result<String> {
     match ctx.step("never", || world(&ctx).flaky("never", 99)).retry(Retry::times(9).constant("10 s")).await {
         Err(error) if error.is_cancelled() => effect(&ctx, "release").await,
         other => Err(format!("{other:?}").into()),
+    }
+}
+
+// ---- children and effects ----
+
+async fn slow(ctx: Ctx, n: u32) -> Result<u32> {
+    ctx.sleep("1 h").await?;
+    Ok(n)
+}
+
+async fn fragile(ctx: Ctx, _: ()) -> Result<u32> {
+    ctx.sleep("1 min").await?;
+    Err("broken".into())
+}
+
+async fn asking(ctx: Ctx, _: ()) -> Result<u32> {
+    Ok(ctx.wait("answer").await?)
+}
+
+async fn family(ctx: Ctx, _: ()) -> Result<String> {
+    let attached = ctx.spawn(asking, &()).id("attached").await?;
+    ctx.spawn(slow, &1).id("detached").detach().await?;
+    let failure = ctx.run(fragile, &()).await.err().map(|error| error.to_string());
+    let result = ctx.run(slow, &2).await?;
+    attached.signal("answer", &3).await?;
+    Ok(format!("{result} {} {failure:?}", attached.result().await?))
+}
+
+async fn sending(ctx: Ctx, _: ()) -> Result<Vec<bool>> {
+    let child = ctx.spawn(asking, &()).id("child").await?;
+    let (cancelled, lost, started, taken) = tokio::join!(
+        child.cancel("enough"),
+        ctx.signal("nobody", "answer", &1),
+        ctx.start(asking, &()).id("started"),
+        ctx.spawn(slow, &1).id("child"),
+    );
+    ctx.signal("started", "answer", &1).await?;
+    let sent = vec![cancelled.is_ok(), lost.is_ok(), started.is_ok(), taken.is_ok()];
+    let late = ctx.start(slow, &1).id("late");
+    tokio::select! {
+        biased;
+        _ = late => Ok(sent),
+        _ = ctx.signal("nobody", "late", &1) => Ok(Vec::new()),
     }
 }
