@@ -47,6 +47,8 @@ async fn is_the_checked_program() {
             let connect = || async { Err::<u32, _>(BoxError::from("a check connects to nobody")) };
             engine.workflow("order", order).provide_with(connect).start().await
         }
+        // As a program that nobody prepared for a check: it must not be executed instead.
+        "unprepared" => Engine::open(folder.path().join("its-own.db")).workflow("order", order).start().await,
         "twice" => engine.workflow("order", order).workflow("order", order).start().await,
         _ => panic!("this program starts no engine"),
     };
@@ -169,6 +171,7 @@ async fn failed_check_exits_with_code_3_and_says_why() {
     std::fs::write(&notes, "milk, tea").unwrap();
     let table = [
         (shop.file(), "none", "it started no engine with `.check_from_env()`"),
+        (shop.file(), "unprepared", "it started no engine with `.check_from_env()`"),
         (shop.file(), "none", "this program starts no engine"),
         (shop.file(), "twice", "workflow \"order\" is registered twice"),
         (notes, "same", "line 1: this is neither a store nor an export"),

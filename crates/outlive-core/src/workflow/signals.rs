@@ -40,8 +40,8 @@ impl Signals {
     pub(super) fn awaited_names(&self) -> Vec<Box<str>> {
         // Most runs have no wait, or no signal for it. One with many children waits for many names.
         if self.free.len() < self.waiting.len() {
-            let is_awaited = |name: &&Box<str>| self.first(name).is_some() && self.waiting.contains_key(&***name);
-            return self.free.keys().filter(is_awaited).cloned().collect();
+            let arrived = self.free.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name);
+            return arrived.filter(|name| self.waiting.contains_key(*name)).cloned().collect();
         }
         self.waiting.keys().filter(|name| self.first(name).is_some()).cloned().collect()
     }

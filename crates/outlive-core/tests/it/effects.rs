@@ -28,6 +28,7 @@ fn child(id: Option<&str>, is_detached: bool) -> EffectSpec {
         id: id.map(Name::recorded),
         tags: Default::default(),
         due: Timestamp::AT_ONCE,
+        deadline: None,
         parent: Some(parent(is_detached)),
     })
 }
