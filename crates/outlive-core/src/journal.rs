@@ -58,6 +58,12 @@ pub struct SentTo {
 }
 
 impl SentTo {
+    /// Returns `true` if it is a child that was started.
+    #[must_use]
+    pub fn is_child(&self) -> bool {
+        self.detached.is_some()
+    }
+
     pub(crate) fn to_payload(&self) -> Payload {
         Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
     }

@@ -4,11 +4,12 @@
 //! workflow function itself, between its steps, as in every replay, and on to the next step that is not recorded. One
 //! that loops without awaiting anything never returns, here as there.
 //!
-//! A check knows what is recorded, and what follows from it up to the next step or signal: it assumes that sleeps end,
-//! and that signals that have arrived are delivered to their waits. What comes after a new step is unknown until the
-//! step has run, so if a new operation comes before something recorded, a check [cannot
-//! tell](Verdict::NewBeforeRecorded) it from the recorded one. A wait without a timeout leaves no record until its
-//! signal arrives, so a change of its name is not noticed. Operations of one name without a key are identified by their
+//! A check knows what is recorded, and what follows from it up to the next step, effect or signal: it assumes that sleeps
+//! end, and that signals and outcomes of children that have arrived are delivered to their waits. What comes after a new
+//! step is unknown until the step has run, so if a new operation comes before something recorded, a check [cannot
+//! tell](Verdict::NewBeforeRecorded) it from the recorded one. A child or an effect under a new name would be started or
+//! sent again, and is treated like a step. A wait without a timeout leaves no record until its signal arrives, so a change
+//! of its name is not noticed. Operations of one name without a key are identified by their
 //! count alone, so removing one from a loop, or adding one to it, is not noticed either.
 
 mod judge;

@@ -17,7 +17,7 @@ use outlive_core::store::query::{Counts, Filter};
 use serde::de::DeserializeOwned;
 
 use crate::check::{Check, Judge};
-use crate::client::{Client, Contract, PageMark, RunPage};
+use crate::client::{Client, Contract};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::provide::Provided;
 use crate::error::{BoxError, Error};
@@ -25,7 +25,7 @@ use crate::events::Subscribe;
 use crate::export::Source;
 use crate::instance::env::{Env, PAYLOAD_MAX, StepHook};
 use crate::job::{AnyJob, JobPage, JobSummary};
-use crate::run::Run;
+use crate::run::{PageMark, Run, RunPage};
 use crate::runtime::handlers::JobDefinition;
 use crate::runtime::open::{self, Durability};
 use crate::runtime::registry::{Registered, Registry};

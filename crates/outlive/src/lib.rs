@@ -78,13 +78,13 @@ pub use workflow::{Strict, Workflow};
 #[cfg(feature = "tokio")]
 pub use check::is_check;
 #[cfg(feature = "tokio")]
-pub use client::{Client, PageMark, RunPage};
+pub use client::Client;
 #[cfg(feature = "tokio")]
 pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
-pub use run::{Branch, CancelOutcome, DeadSignal, Progress, Run, RunInfo, Signal};
+pub use run::{Branch, CancelOutcome, Children, DeadSignal, PageMark, Progress, Run, RunInfo, RunPage, Signal};
 #[cfg(feature = "tokio")]
 pub use runtime::open::Durability;
 #[cfg(feature = "http")]

@@ -1,6 +1,8 @@
 //! The handle to one run: its status, journal and result, and the ways to act on it.
 
+mod children;
 mod dead;
+mod page;
 mod progress;
 
 use std::collections::BTreeMap;
@@ -28,7 +30,9 @@ use crate::runtime::shared::{Gives, Shared};
 use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
 
+pub use children::Children;
 pub use dead::DeadSignal;
+pub use page::{PageMark, RunPage};
 pub use progress::{Branch, Progress};
 
 /// A handle to a run that returns an `O`.
@@ -105,6 +109,10 @@ pub struct RunInfo {
     pub tags: BTreeMap<String, String>,
     /// How often a process died while driving the run since it last made progress.
     pub recoveries: u32,
+    /// The id of the run that this one is a child of, if it is one.
+    pub parent: Option<String>,
+    /// Whether this is a child that continues when its parent ends.
+    pub is_detached: bool,
 }
 
 impl RunInfo {
@@ -127,13 +135,16 @@ impl RunInfo {
             ended_at: instance.ended_at,
             tags: instance.tags,
             recoveries: instance.recoveries,
+            is_detached: instance.parent.as_ref().is_some_and(|parent| parent.is_detached),
+            parent: instance.parent.map(|parent| parent.id.to_string()),
         }
     }
 }
 
 impl RunInfo {
-    /// Returns the status with what is due first: `waiting (approval, 2d 23h left)`, `retrying (charge card, attempt 3
-    /// in 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all branches.
+    /// Returns the status with what is due first: `waiting (approval, 2d 23h left)`, `waiting (child order-42/ship)`,
+    /// `retrying (charge card, attempt 3 in 12 s)`, `sleeping (until 2026-01-02T00:00:00Z)`. [`Run::progress`] lists all
+    /// branches.
     ///
     /// ```
     /// # use outlive::{clock::Clock as _, prelude::*};
@@ -549,7 +560,8 @@ impl<O> Run<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Status`] if the run has not ended and is not stuck.
+    /// [`Error::Status`] if the run has not ended and is not stuck, [`Error::ChildOf`] if it is a stuck child whose parent
+    /// waits for it.
     pub async fn purge(&self) -> Result<(), Error> {
         self.instance().await?;
         let answer = self.shared.committer.write(Write::Purge(self.id.clone(), Some(self.num))).await?;

@@ -55,6 +55,12 @@ impl OpKind {
         Self::Patch,
     ];
 
+    /// Returns `true` if it waits for a message, and nothing is recorded before that arrives.
+    #[must_use]
+    pub fn is_wait(self) -> bool {
+        matches!(self, Self::Wait | Self::Result)
+    }
+
     /// Returns the prefix of its identity.
     #[must_use]
     pub fn prefix(self) -> &'static str {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outlive_core::id::Name;
-use outlive_core::workflow::{Asked, OpKind};
+use outlive_core::workflow::Asked;
 
 use super::original::{Original, operation, stuck};
 use super::renames;
@@ -67,7 +67,7 @@ impl Judge {
 fn judge_frontier(original: &Original<'_>, copy: &Copy) -> Result<Verdict, Verdict> {
     let frontier = original.frontier(copy)?;
     if frontier.orphans.is_empty() {
-        let is_new = |asked: &&Asked| original.is_quiet() && asked.kind != OpKind::Wait;
+        let is_new = |asked: &&Asked| original.is_quiet() && !asked.kind.is_wait();
         let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();
         return Ok(if asked.is_empty() { Verdict::Fine } else { Verdict::NewSteps { asked, unreached: Vec::new() } });
     }

@@ -45,7 +45,9 @@ impl Original<'_> {
         let info = Info::of(instance);
         let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
         let resident = Arc::new(resident.guessing(guesses));
-        for inbound in self.inbox.iter().filter(|inbound| matches!(inbound.message, Message::Signal { .. })) {
+        let is_awaited =
+            |inbound: &&Inbound| matches!(inbound.message, Message::Signal { .. } | Message::ChildEnded { .. });
+        for inbound in self.inbox.iter().filter(is_awaited) {
             resident.lock().machine.inbox_mut().receive(inbound.clone());
         }
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
@@ -152,10 +154,10 @@ impl Original<'_> {
 
 impl ReachedFrontier {
     /// Returns `true` if nothing that matters can come after what is new: a sleep runs no code and has no type, so a
-    /// step before it is only one more step.
+    /// step or an effect before it is only one more.
     pub(super) fn hides_nothing(&self) -> bool {
-        let is_step = |asked: &Asked| asked.kind == OpKind::Step;
-        self.unrecorded.iter().chain(&self.last).all(is_step)
+        let is_deed = |asked: &Asked| asked.kind != OpKind::Sleep && !asked.kind.is_wait();
+        self.unrecorded.iter().chain(&self.last).all(is_deed)
             && self.orphans.iter().all(|orphan| ParsedIdentity::of(&orphan.name).kind == "sleep")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive_core::workflow::{Asked, OpKind};
+use outlive_core::workflow::Asked;
 
 use super::original::{Original, ReachedFrontier, operation};
 use super::verdict::{Operation, Rename};
@@ -22,7 +22,7 @@ pub(super) fn find(original: &Original<'_>, first: &ReachedFrontier) -> Vec<Rena
         let Some((rename, tried, next)) = one_more(original, &frontier, &guesses) else { break };
         renames.push(rename);
         (guesses, frontier) = (tried, next);
-        let are_waits = frontier.unrecorded.iter().all(|asked| asked.kind == OpKind::Wait);
+        let are_waits = frontier.unrecorded.iter().all(|asked| asked.kind.is_wait());
         if frontier.unrecorded.is_empty() || (are_waits && original.is_quiet()) {
             let kind = |operation: &Operation| ParsedIdentity::of(&operation.name).kind.to_owned();
             let is_other = |orphan: &Operation| renames.iter().any(|rename| kind(&rename.from) == kind(orphan));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use outlive_core::workflow::{OpKind, ParsedIdentity};
 use serde::{Deserialize, Serialize};
 
 /// What would happen to a run.
@@ -57,7 +58,7 @@ pub enum Verdict {
     },
     /// What is recorded does not deserialize as the type that the code asks for: the run would be stuck.
     TypeChanged {
-        /// What does not deserialize: the input, a step or a signal.
+        /// What does not deserialize: the input, a step, a signal or the result of a child.
         what: String,
         /// The reason that the stuck run would give.
         sentence: String,
@@ -181,13 +182,18 @@ impl Verdict {
                 format!("when replayed after the deploy, it asks for {asked} before what is recorded: {unreached}")
             }
             Self::Orphaned { recorded } => format!("recorded but not asked for: {}", join(recorded)),
-            Self::NewBeforeRecorded { asked, unreached } => format!(
-                "asks for {}, which is not recorded, before it has reached {}, which is: if it is one of those under a \
-                 new name, key or scope, it is repeated (keep the old one, or add `.was(..)` with the old name); if it \
-                 is new, it comes first, and those come later or are gone (then allow new-before-recorded)",
-                join(asked),
-                join(unreached)
-            ),
+            Self::NewBeforeRecorded { asked, unreached } => {
+                // Only a step can have an old name.
+                let is_step = |operation: &Operation| ParsedIdentity::of(&operation.name).kind == OpKind::Step.prefix();
+                let was = if asked.iter().any(is_step) { ", or add `.was(..)` with the old name" } else { "" };
+                format!(
+                    "asks for {}, which is not recorded, before it has reached {}, which is: if it is one of those \
+                     under a new name, key or scope, it is repeated (keep the old one{was}); if it is new, it comes \
+                     first, and those come later or are gone (then allow new-before-recorded)",
+                    join(asked),
+                    join(unreached)
+                )
+            }
             Self::NeedsValue { type_name } => format!(
                 "uses {type_name} outside a step, which `provide_with` creates and a check does not; get it with \
                  `ctx.get` inside the step, or use `provide`"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outlive_core::child::Parent;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
@@ -68,6 +69,8 @@ pub(super) struct RunLine {
     reported: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wake: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentLine>,
     #[serde(default)]
     journal: Vec<EntryLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,14 @@ pub(super) struct RunLine {
     inbox: Vec<MessageLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inbox_damage: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ParentLine {
+    num: u64,
+    id: String,
+    #[serde(default)]
+    detached: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,6 +147,7 @@ impl RunLine {
             blamed: instance.blamed,
             reported: instance.reported,
             wake: instance.wake.map(Timestamp::as_millis),
+            parent: instance.parent.as_ref().map(ParentLine::of),
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
             inbox: messages.iter().map(MessageLine::of).collect(),
@@ -159,7 +171,7 @@ impl RunLine {
         };
         let instance = Instance {
             deadline: None,
-            parent: None,
+            parent: self.parent.map(ParentLine::into_parent),
             num: InstanceNum(self.num),
             id: Name::recorded(&self.id),
             workflow: Name::recorded(&self.workflow),
@@ -180,6 +192,16 @@ impl RunLine {
             wake: self.wake.map(Timestamp::from_millis),
         };
         Ok(Exported { instance, journal, inbox })
+    }
+}
+
+impl ParentLine {
+    fn of(parent: &Parent) -> Self {
+        Self { num: parent.num.0, id: parent.id.to_string(), detached: parent.is_detached }
+    }
+
+    fn into_parent(self) -> Parent {
+        Parent { num: InstanceNum(self.num), id: Name::recorded(&self.id), is_detached: self.detached }
     }
 }
 

@@ -15,8 +15,9 @@ use super::order::ResolveDead;
 use super::outcome::{DeadLetter, JobInfo, JobStatus, Pushed};
 use super::pool::{WorkerPool, WorkerPoolStatus, pool_status};
 use super::task::SendEvent;
-use crate::client::{Client, PageMark};
+use crate::client::Client;
 use crate::error::Error;
+use crate::run::PageMark;
 
 /// Instances per page, and the number of queued events to show.
 const PAGE: usize = 100;

@@ -1,12 +1,12 @@
 //! Progress of a run: what each of its branches waits for, from its row and its journal, in any process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::failure::Failure;
-use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::journal::{Entry, EntryKind, SentTo};
 use outlive_core::status::Status;
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -40,9 +40,10 @@ pub struct Progress {
     /// What each branch waits for, in the order in which they are due. For a running run: the attempts recorded as
     /// begun, which are those of steps with a timeout, an earlier failed attempt or `at_most_once`.
     pub branches: Vec<Branch>,
-    /// The last failure of an attempt or a step.
+    /// The last failure of an attempt, a step or a child.
     pub last_failure: Option<Failure>,
-    /// The number of operations that have ended: steps, sleeps and waits.
+    /// The number of operations that have ended: steps, sleeps, waits, effects, and both the start and the end of each
+    /// child.
     pub completed: usize,
     /// When this was determined.
     pub at: Timestamp,
@@ -88,6 +89,11 @@ pub enum Branch {
         step: String,
         /// The number of the attempt.
         attempt: u32,
+    },
+    /// The end of a child.
+    Child {
+        /// The child's id.
+        id: String,
     },
 }
 
@@ -159,7 +165,7 @@ impl Progress {
     pub fn attempt(&self) -> Option<u32> {
         self.branches.iter().find_map(|branch| match branch {
             Branch::Retry { attempt, .. } | Branch::Step { attempt, .. } => Some(*attempt),
-            Branch::Sleep { .. } | Branch::Signal { .. } => None,
+            Branch::Sleep { .. } | Branch::Signal { .. } | Branch::Child { .. } => None,
         })
     }
 }
@@ -177,7 +183,7 @@ impl Branch {
             Self::Sleep { until, .. } => Some(*until),
             Self::Signal { until, .. } => *until,
             Self::Retry { at, .. } => Some(*at),
-            Self::Step { .. } => None,
+            Self::Step { .. } | Self::Child { .. } => None,
         }
     }
 }
@@ -198,6 +204,7 @@ fn text(status: Status, first: Option<&Branch>, now: Timestamp) -> String {
             format!("{word} ({step}, attempt {attempt} in {})", left(*at, now))
         }
         Some(Branch::Step { step, attempt }) => format!("{word} ({step}, attempt {attempt})"),
+        Some(Branch::Child { id }) => format!("{word} (child {id})"),
         Some(Branch::Sleep { .. }) | None => status.to_string(),
     }
 }
@@ -219,29 +226,43 @@ fn left(until: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Operations that have begun and not ended according to the journal, each with its last entry.
+/// What has begun and not ended according to the journal.
 #[derive(Default)]
-struct Open<'a>(BTreeMap<Arc<str>, &'a Entry>);
+struct Open<'a> {
+    /// The operations, each with its last entry.
+    entries: BTreeMap<Arc<str>, &'a Entry>,
+    /// The ids of the children.
+    children: BTreeSet<String>,
+}
 
 impl<'a> Open<'a> {
     fn of(journal: &'a [Entry]) -> Self {
-        let mut open = BTreeMap::new();
+        let mut open = Self::default();
         for entry in journal {
+            open.follow_children(entry);
             match entry.kind {
                 EntryKind::StepStarted
                 | EntryKind::AttemptFailed
                 | EntryKind::FallingBack
                 | EntryKind::SleepSet
-                | EntryKind::WaitSet => open.insert(entry.op.clone(), entry),
-                kind if kind.is_outcome() => open.remove(&entry.op),
+                | EntryKind::WaitSet => open.entries.insert(entry.op.clone(), entry),
+                kind if kind.is_outcome() => open.entries.remove(&entry.op),
                 _ => None,
             };
         }
-        Self(open)
+        open
+    }
+
+    fn follow_children(&mut self, entry: &Entry) {
+        match entry.kind {
+            EntryKind::Sent => self.children.extend(entry.sent_to().filter(SentTo::is_child).map(|to| to.id)),
+            EntryKind::ChildEnded => drop(self.children.remove(&unescaped(ParsedIdentity::of(&entry.op).name))),
+            _ => {}
+        }
     }
 
     fn due(&self, op: Option<&String>) -> Option<Timestamp> {
-        self.0.get(op?.as_str())?.due
+        self.entries.get(op?.as_str())?.due
     }
 
     /// Returns the branch that the row names, with its time. The row has the time of what is due first.
@@ -260,18 +281,20 @@ impl<'a> Open<'a> {
                 let at = self.due(Some(&op)).or(until.filter(|_| matches!(status, Status::Retrying { .. })))?;
                 Branch::Retry { step: step_of(&op), attempt, at }
             }
+            Awaited::Child { id } => Branch::Child { id },
         })
     }
 
     /// Returns the sleep that ends at a moment.
     fn sleep_until(&self, until: Timestamp) -> Option<String> {
         let ends = |entry: &&&Entry| entry.kind == EntryKind::SleepSet && entry.due == Some(until);
-        self.0.values().filter(ends).max_by_key(|entry| entry.seq).map(|entry| entry.op.to_string())
+        self.entries.values().filter(ends).max_by_key(|entry| entry.seq).map(|entry| entry.op.to_string())
     }
 
-    /// Returns all open operations. One that lost a race stays open forever, because nothing is recorded about that.
+    /// Returns all open operations and children. One that lost a race stays open, because nothing is recorded about that.
     fn branches(&self, now: Timestamp) -> impl Iterator<Item = Branch> {
-        self.0.values().filter_map(move |entry| {
+        let children = self.children.iter().map(|id| Branch::Child { id: id.clone() });
+        let entries = self.entries.values().filter_map(move |entry| {
             let step = || step_of(&entry.op);
             Some(match entry.kind {
                 EntryKind::StepStarted | EntryKind::FallingBack => {
@@ -284,7 +307,8 @@ impl<'a> Open<'a> {
                 EntryKind::SleepSet => Branch::Sleep { operation: entry.op.to_string(), until: entry.due? },
                 _ => Branch::Signal { name: unescaped(ParsedIdentity::of(&entry.op).name), until: entry.due },
             })
-        })
+        });
+        entries.chain(children)
     }
 }
 

@@ -10,6 +10,7 @@ const ATTEMPT: &str = "attempt ";
 const OF: &str = " of ";
 const SLEEP: &str = "the end of ";
 const AT: &str = " at ";
+const CHILD: &str = "child ";
 /// The most branches to write down at each pause. The journal has all of them.
 const BRANCHES_MAX: usize = 16;
 
@@ -26,6 +27,9 @@ pub(crate) fn note(machine: &Machine, status: Status) -> Option<String> {
 
 fn part(asked: &Asked, is_single: bool) -> String {
     let op = quoted(&asked.op);
+    if let Some(child) = &asked.child {
+        return format!("{CHILD}{}", quoted(child.as_str()));
+    }
     match (asked.kind, &asked.signal) {
         (OpKind::Step, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
         (OpKind::Wait, Some(name)) => {
@@ -57,6 +61,8 @@ pub(crate) enum Awaited {
     Signal { name: String, op: Option<String> },
     /// An attempt of a step.
     Attempt { op: String, attempt: u32 },
+    /// The outcome of a child, by its id.
+    Child { id: String },
 }
 
 /// Reads what a paused run waits for from its row, and whether there is more.
@@ -102,6 +108,10 @@ fn next(rest: &mut &str) -> Option<Awaited> {
         *rest = text;
         return Some(Awaited::Sleep { op: Some(unquoted(rest)?) });
     }
+    if let Some(text) = rest.strip_prefix(CHILD) {
+        *rest = text;
+        return Some(Awaited::Child { id: unquoted(rest)? });
+    }
     let name = unquoted(rest)?;
     let op = match rest.strip_prefix(AT) {
         Some(text) => {
@@ -129,15 +139,18 @@ mod tests {
     #[test]
     fn note_is_parsed_back() {
         let waiting = Status::Waiting { until: None };
-        let note =
-            r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2""#;
+        let note = concat!(
+            r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2", "#,
+            r#"child "o-42/ship""#
+        );
         let (found, has_more) = read(waiting, Some(note));
         let signal = |name: &str, op: &str| Awaited::Signal { name: name.into(), op: Some(op.into()) };
         assert_eq!(found[0], signal("a, \"b\"", "wait:a, \"b\""));
         assert_eq!(found[1], signal("paid", "x/wait:paid#2"));
         assert_eq!(found[2], Awaited::Attempt { op: "step:charge card".into(), attempt: 3 });
         assert_eq!(found[3], Awaited::Sleep { op: Some("sleep#2".into()) });
-        assert_eq!((found.len(), has_more), (4, false));
+        assert_eq!(found[4], Awaited::Child { id: "o-42/ship".into() });
+        assert_eq!((found.len(), has_more), (5, false));
         assert!(read(waiting, Some(&format!("{note} and more"))).1);
     }
 

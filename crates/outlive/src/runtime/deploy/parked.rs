@@ -140,11 +140,14 @@ impl Deploy {
 
 /// Returns `true` if an operation has gone as far as it can without time passing or a message.
 fn stays(asked: &Asked, inbox: &[Inbound]) -> bool {
-    if asked.kind != OpKind::Wait {
+    if !asked.kind.is_wait() {
         return asked.is_recorded;
     }
     let awaited = unescaped(ParsedIdentity::of(&asked.op).name);
-    let is_for_it =
-        |inbound: &Inbound| matches!(&inbound.message, Message::Signal { name, .. } if name.as_str() == awaited);
+    let is_for_it = |inbound: &Inbound| match &inbound.message {
+        Message::Signal { name, .. } => asked.kind == OpKind::Wait && name.as_str() == awaited,
+        Message::ChildEnded { id, .. } => asked.kind == OpKind::Result && id.as_str() == awaited,
+        _ => false,
+    };
     (asked.is_recorded || !asked.has_timeout) && !inbox.iter().any(is_for_it)
 }
