@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use self::job::{dead, flush, list as jobs, queue, send, show as job_show, trigger};
-use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate};
+use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate, tree};
 use self::store::{bench, check, doctor, events, export};
 use crate::demo;
 use crate::error::CliError;
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Ps(ps::PsArgs),
     /// Show a run and its journal
     Show(show::ShowArgs),
+    /// Show a run with its children, their children and so on, as a tree
+    Tree(tree::TreeArgs),
     /// Start a run, or join the existing one with the same id and input
     Start(start::StartArgs),
     /// Send a named value to a run, to be received by its `wait`
@@ -83,6 +85,7 @@ impl Command {
             Self::DemoChild(args) => demo::child(&args).await,
             Self::Ps(args) => ps::run(&args, out).await,
             Self::Show(args) => show::run(&args, out).await,
+            Self::Tree(args) => tree::run(&args, out).await,
             Self::Start(args) => start::run(&args, out).await,
             Self::Signal(args) => signal::run(&args, out).await,
             Self::Cancel(args) => cancel::run(&args, out).await,

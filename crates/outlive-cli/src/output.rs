@@ -1,5 +1,6 @@
 //! Everything that is printed: tables for people, JSON for programs, and progress bars.
 
+pub(crate) mod counts;
 pub(crate) mod entry;
 pub(crate) mod escape;
 pub(crate) mod job_json;

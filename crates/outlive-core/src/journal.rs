@@ -48,6 +48,15 @@ pub struct Refused {
 }
 
 /// Where an effect went, as recorded.
+///
+/// ```
+/// # use outlive_core::journal::{Entry, EntryKind};
+/// /// Returns the children that a journal says were started.
+/// fn children(journal: &[Entry]) -> Vec<String> {
+///     let started = journal.iter().filter(|entry| entry.kind == EntryKind::Sent).filter_map(Entry::sent_to);
+///     started.filter(|to| to.is_child()).map(|to| to.id).collect()
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SentTo {
     /// The id of the instance.

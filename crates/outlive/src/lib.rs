@@ -62,7 +62,7 @@ pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanen
 pub use instance::env::{HookAction, StepCall, StepHook};
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
-pub use outlive_core::journal::{Entry, EntryKind};
+pub use outlive_core::journal::{Entry, EntryKind, SentTo};
 pub use outlive_core::payload::Payload;
 pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
 pub use outlive_core::status::{Status, StatusKind};

@@ -11,3 +11,4 @@ pub(super) mod show;
 pub(super) mod signal;
 pub(super) mod start;
 pub(super) mod terminate;
+pub(super) mod tree;

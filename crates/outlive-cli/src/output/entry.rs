@@ -1,6 +1,8 @@
 //! What the payload and the due time of a journal entry mean.
 
-use outlive::{Entry, EntryKind, Failure, Payload, Timestamp};
+use std::collections::BTreeMap;
+
+use outlive::{Cause, Entry, EntryKind, Failure, Payload, SentTo, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,6 +18,20 @@ pub(crate) enum EntryPayload {
     },
     /// The reason somebody gave.
     Reason(String),
+    /// Where an effect went, or the child that was started.
+    Sent(SentTo),
+    /// Where an effect was to go, and why it was refused.
+    SendRefused {
+        id: String,
+        why: String,
+    },
+    /// The result of a child.
+    ChildCompleted(Payload),
+    /// How a child failed, or that it was cancelled.
+    ChildFailed {
+        status: &'static str,
+        failure: Failure,
+    },
 }
 
 impl EntryPayload {
@@ -28,7 +44,25 @@ impl EntryPayload {
                 Err(_) => Self::Value(payload),
             },
             EntryKind::CancelTaken => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
+            EntryKind::Sent => entry.sent_to().map_or(Self::Value(payload), Self::Sent),
+            EntryKind::SendRefused => match payload.decode::<RecordedRefusal>() {
+                Ok(refusal) => Self::SendRefused { why: refusal.sentence(), id: refusal.id },
+                Err(_) => Self::Value(payload),
+            },
+            EntryKind::ChildEnded => Self::child(entry, payload),
             _ => Self::Value(payload),
+        }
+    }
+
+    fn child(entry: &Entry, payload: Payload) -> Self {
+        let outcome = payload.decode::<BTreeMap<String, Box<RawValue>>>().unwrap_or_default();
+        match (outcome.get("completed"), entry.failure()) {
+            (Some(value), _) => Self::ChildCompleted(Payload::recorded(value.get())),
+            (None, Some(failure)) if failure.cause == Cause::Cancelled => {
+                Self::ChildFailed { status: "cancelled", failure }
+            }
+            (None, Some(failure)) => Self::ChildFailed { status: "failed", failure },
+            (None, None) => Self::Value(payload),
         }
     }
 
@@ -47,8 +81,34 @@ struct RecordedStepFailure {
     failure: Box<RawValue>,
 }
 
-/// Returns when the operation of an entry is due. A taken signal stores its inbox position in that field, which is not
-/// a time.
+/// The recorded refusal of an effect.
+#[derive(Deserialize)]
+struct RecordedRefusal {
+    id: String,
+    why: String,
+    #[serde(default)]
+    detail: String,
+}
+
+impl RecordedRefusal {
+    fn sentence(&self) -> String {
+        let Self { why, detail, .. } = self;
+        match why.as_str() {
+            "status" => format!("it is {detail}"),
+            "conflict" => format!("the id belongs to a run of {detail:?}"),
+            "taken" => "the id is taken".to_owned(),
+            "child" => format!("it is a child of {detail:?}"),
+            _ => why.clone(),
+        }
+    }
+}
+
+/// Returns when the operation of an entry is due. Entries about messages store a position in that field, which is not a
+/// time.
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
-    entry.due.filter(|_| entry.kind != EntryKind::SignalTaken)
+    let has_position = matches!(
+        entry.kind,
+        EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::ChildEnded
+    );
+    entry.due.filter(|_| !has_position)
 }

@@ -79,5 +79,11 @@ fn payload_text(entry: &Entry) -> String {
         EntryPayload::Reason(reason) => reason,
         EntryPayload::Failure { ended: Some(ended), failure } if ended != "error" => format!("{ended}: {failure}"),
         EntryPayload::Failure { failure, .. } => failure.to_string(),
+        EntryPayload::Sent(to) if to.detached == Some(true) => format!("to {} (detached)", to.id),
+        EntryPayload::Sent(to) => format!("to {}", to.id),
+        EntryPayload::SendRefused { id, why } => format!("not to {id}: {why}"),
+        EntryPayload::ChildCompleted(value) => format!("completed: {value}"),
+        EntryPayload::ChildFailed { status: "cancelled", failure } => failure.to_string(),
+        EntryPayload::ChildFailed { status, failure } => format!("{status}: {failure}"),
     }
 }

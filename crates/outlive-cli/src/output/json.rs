@@ -32,6 +32,15 @@ pub(crate) struct RunJson {
     note: Option<String>,
     tags: BTreeMap<String, String>,
     recoveries: u32,
+    #[serde(flatten)]
+    parent: ParentJson,
+}
+
+/// Which run a run is a child of, and whether it continues without it.
+#[derive(Serialize)]
+struct ParentJson {
+    parent: Option<String>,
+    detached: Option<bool>,
 }
 
 /// A journal entry as JSON.
@@ -50,6 +59,8 @@ pub(crate) struct EntryJson {
     failure: Option<Box<RawValue>>,
     ended_by: Option<String>,
     reason: Option<String>,
+    to: Option<String>,
+    detached: Option<bool>,
 }
 
 impl From<Status> for StatusJson {
@@ -74,6 +85,10 @@ impl RunJson {
             note: info.note.clone(),
             tags: info.tags.clone(),
             recoveries: info.recoveries,
+            parent: ParentJson {
+                parent: info.parent.clone(),
+                detached: info.parent.as_ref().map(|_| info.is_detached),
+            },
         }
     }
 }
@@ -81,6 +96,7 @@ impl RunJson {
 impl From<&Entry> for EntryJson {
     fn from(entry: &Entry) -> Self {
         let (mut value, mut failure, mut ended_by, mut reason) = (None, None, None, None);
+        let (mut to, mut detached) = (None, None);
         match EntryPayload::of(entry) {
             EntryPayload::Nothing => {}
             EntryPayload::Value(payload) => value = Some(raw(&payload)),
@@ -88,6 +104,14 @@ impl From<&Entry> for EntryJson {
             EntryPayload::Failure { ended, failure: what } => {
                 ended_by = ended;
                 failure = Some(raw(&what.to_payload()));
+            }
+            EntryPayload::Sent(sent) => (to, detached) = (Some(sent.id), sent.detached),
+            EntryPayload::SendRefused { id, why } => (to, reason) = (Some(id), Some(why)),
+            EntryPayload::ChildCompleted(payload) => {
+                (ended_by, value) = (Some("completed".to_owned()), Some(raw(&payload)));
+            }
+            EntryPayload::ChildFailed { status, failure: what } => {
+                (ended_by, failure) = (Some(status.to_owned()), Some(raw(&what.to_payload())));
             }
         }
         Self {
@@ -104,6 +128,8 @@ impl From<&Entry> for EntryJson {
             failure,
             ended_by,
             reason,
+            to,
+            detached,
         }
     }
 }

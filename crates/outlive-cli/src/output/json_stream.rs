@@ -12,42 +12,50 @@ pub(crate) struct JsonStream {
     stdout: BufWriter<Stdout>,
     /// The separator before the next field or item: nothing, or a comma.
     comma: &'static str,
+    /// The line break before the next field or item, with its indentation.
+    line: String,
 }
 
 impl JsonStream {
     pub(crate) fn begin() -> Result<Self, CliError> {
-        let mut stream = Self { stdout: BufWriter::new(io::stdout()), comma: "" };
+        let mut stream = Self { stdout: BufWriter::new(io::stdout()), comma: "", line: "\n".to_owned() };
         stream.put("{")?;
+        stream.indent();
         Ok(stream)
     }
 
     /// Writes a complete field.
     pub(crate) fn field(&mut self, name: &str, value: &impl Serialize) -> Result<(), CliError> {
-        let text = text(value, "\n  ")?;
-        self.put(&format!("{}\n  \"{name}\": {text}", self.comma))?;
-        self.comma = ",";
-        Ok(())
+        let text = self.text(value)?;
+        self.next(&format!("\"{name}\": {text}"))
     }
 
     /// Starts a field that is a list.
     pub(crate) fn begin_list(&mut self, name: &str) -> Result<(), CliError> {
-        self.put(&format!("{}\n  \"{name}\": [", self.comma))?;
-        self.comma = "";
+        self.next(&format!("\"{name}\": ["))?;
+        self.indent();
         Ok(())
     }
 
-    /// Writes an item of the list.
+    /// Writes a complete item of the list.
     pub(crate) fn item(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        let text = text(value, "\n    ")?;
-        self.put(&format!("{}\n    {text}", self.comma))?;
-        self.comma = ",";
+        let text = self.text(value)?;
+        self.next(&text)
+    }
+
+    /// Starts an item of the list that is an object. Its fields follow.
+    pub(crate) fn begin_item(&mut self) -> Result<(), CliError> {
+        self.next("{")?;
+        self.indent();
         Ok(())
+    }
+
+    pub(crate) fn end_item(&mut self) -> Result<(), CliError> {
+        self.close("}")
     }
 
     pub(crate) fn end_list(&mut self) -> Result<(), CliError> {
-        let is_empty = self.comma.is_empty();
-        self.comma = ",";
-        self.put(if is_empty { "]" } else { "\n  ]" })
+        self.close("]")
     }
 
     pub(crate) fn end(mut self) -> Result<(), CliError> {
@@ -55,15 +63,36 @@ impl JsonStream {
         self.stdout.flush().map_err(CliError::Output)
     }
 
+    fn indent(&mut self) {
+        self.line.push_str("  ");
+        self.comma = "";
+    }
+
+    /// Ends a list or an object; an empty one on the line where it began.
+    fn close(&mut self, end: &str) -> Result<(), CliError> {
+        self.line.truncate(self.line.len() - 2);
+        let line = if self.comma.is_empty() { "" } else { &self.line };
+        let text = format!("{line}{end}");
+        self.comma = ",";
+        self.put(&text)
+    }
+
+    /// Writes a field or an item, or the start of one.
+    fn next(&mut self, text: &str) -> Result<(), CliError> {
+        let text = format!("{}{}{text}", self.comma, self.line);
+        self.comma = ",";
+        self.put(&text)
+    }
+
     fn put(&mut self, text: &str) -> Result<(), CliError> {
         self.stdout.write_all(text.as_bytes()).map_err(CliError::Output)
     }
-}
 
-/// Returns a value as JSON that is safe to display, with its lines indented. Outside strings, a line break is mere
-/// whitespace.
-fn text(value: &impl Serialize, line_end: &str) -> Result<String, CliError> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| CliError::message(format!("cannot write the output as JSON: {error}")))?;
-    Ok(escape::json(&text).replace('\n', line_end))
+    /// Returns a value as JSON that is safe to display, with its lines indented. Outside strings, a line break is mere
+    /// whitespace.
+    fn text(&self, value: &impl Serialize) -> Result<String, CliError> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| CliError::message(format!("cannot write the output as JSON: {error}")))?;
+        Ok(escape::json(&text).replace('\n', &self.line))
+    }
 }

@@ -1,21 +1,26 @@
 //! Lays out the details of a run, one per line.
 
-use outlive::RunInfo;
+use outlive::{Counts, RunInfo};
 
+use crate::output::counts::by_status;
 use crate::output::json;
 use crate::output::table::{self, Fit, Grid};
 use crate::output::time;
 
-/// Returns the details of a run as text.
-pub(crate) fn of(info: &RunInfo, fit: Fit) -> String {
+/// Returns the details of a run as text, with the number of its children.
+pub(crate) fn of(info: &RunInfo, children: &Counts, fit: Fit) -> String {
     let now = time::now();
     let tags: Vec<String> = info.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let detached = if info.is_detached { " (detached)" } else { "" };
+    let total = children.total();
     let moment = |at| format!("{} UTC", time::moment(at));
     let lines = [
         ("run", Some(info.id.clone())),
         ("workflow", Some(info.workflow.clone())),
         ("status", Some(time::status(info, now))),
         ("note", time::note(info).map(ToOwned::to_owned)),
+        ("parent", info.parent.as_ref().map(|parent| format!("{parent}{detached}"))),
+        ("children", (total > 0).then(|| format!("{total}: {}", by_status(children)))),
         ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
         ("created", Some(moment(info.created_at))),
         ("started", info.started_at.map(moment)),

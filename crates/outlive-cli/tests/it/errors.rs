@@ -7,9 +7,10 @@ async fn missing_store_is_named_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nope.db");
     let name = file.to_str().unwrap();
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
         &["ps", name],
         &["show", name, "x"],
+        &["tree", name, "x"],
         &["start", name, "w", "1"],
         &["signal", name, "x", "s", "1"],
         &["cancel", name, "x"],
@@ -43,8 +44,9 @@ async fn bad_values_are_named_and_nothing_is_written() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let long = "i".repeat(300);
-    let table: [(&[&str], &str); 10] = [
+    let table: [(&[&str], &str); 11] = [
         (&["show", "no-such-run"], "\"no-such-run\""),
+        (&["tree", "no-such-run"], "\"no-such-run\""),
         (&["signal", "no-such-run", "approval", "1"], "\"no-such-run\""),
         (&["cancel", "no-such-run"], "\"no-such-run\""),
         (&["show", ""], "run id \"\""),

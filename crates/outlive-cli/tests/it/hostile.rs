@@ -32,7 +32,7 @@ async fn hostile_ids_and_payloads_never_reach_the_terminal_unescaped() {
     let shop = Shop::with(|engine| engine.job(ORDERS.on_event(keep).execute(nothing))).await;
     let instance = format!("task:orders:{ID}");
     let value = json!(VALUE).to_string();
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 20] = [
         &["start", "order", &value, "--id", ID, "--tag", &format!("k={VALUE}")],
         &["signal", ID, VALUE.trim_matches(char::is_control), &value],
         &["signal", ID, "note", &value, "--dedup-key", ID],
@@ -40,6 +40,8 @@ async fn hostile_ids_and_payloads_never_reach_the_terminal_unescaped() {
         &["ps", "--full"],
         &["show", ID],
         &["show", ID, "--full"],
+        &["tree", ID],
+        &["tree", ID, "--full"],
         &["send", &instance, &value],
         &["jobs"],
         &["jobs", "task:orders"],

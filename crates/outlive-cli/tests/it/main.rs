@@ -9,6 +9,7 @@ mod doctor;
 mod errors;
 mod events;
 mod exporting;
+mod family;
 mod following;
 mod hostile;
 mod jobs;

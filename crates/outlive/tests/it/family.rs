@@ -149,7 +149,7 @@ async fn export_keeps_the_parent_of_a_run() {
     assert_eq!(children, 2);
 }
 
-/// What broke: every run that waits for a child was replayed twice after a deploy and loaded into memory.
+/// What broke: every run that waits for a child was resumed after each deploy.
 #[tokio::test]
 async fn run_that_waits_for_a_child_stays_parked_after_a_deploy() {
     let mut test = kit().await;

@@ -7,7 +7,8 @@ use outlive::{Client, Counts, PageMark, RunInfo, StatusKind};
 
 use crate::error::CliError;
 use crate::filter::FilterArgs;
-use crate::open::{NOBODY, StoreArgs};
+use crate::open::{AnyRun, NOBODY, StoreArgs};
+use crate::output::counts::by_status;
 use crate::output::json::{self, RunJson};
 use crate::output::json_stream::JsonStream;
 use crate::output::printer::Printer;
@@ -23,6 +24,9 @@ pub(crate) struct PsArgs {
     store: StoreArgs,
     #[command(flatten)]
     filter: FilterArgs,
+    /// Only children of this run
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
     /// Maximum number of runs to list
     #[arg(long, default_value_t = 100)]
     limit: usize,
@@ -33,15 +37,19 @@ pub(crate) struct PsArgs {
 
 pub(crate) async fn run(args: &PsArgs, out: Printer) -> Result<ExitCode, CliError> {
     let client = args.store.read()?;
-    let pages = RunPages { client: &client, args, next: None, left: args.limit, is_last: false };
+    let parent = match &args.parent {
+        Some(id) => Some(client.get_run(id).await?),
+        None => None,
+    };
+    let pages = RunPages { client, parent, args, next: None, left: args.limit, is_last: false };
     match out.is_json() {
-        true => write_json(&client, args, pages).await?,
-        false => write_table(&client, args, pages, out).await?,
+        true => write_json(args, pages).await?,
+        false => write_table(args, pages, out).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn write_json(client: &Client, args: &PsArgs, mut pages: RunPages<'_>) -> Result<(), CliError> {
+async fn write_json(args: &PsArgs, mut pages: RunPages<'_>) -> Result<(), CliError> {
     let mut stream = JsonStream::begin()?;
     stream.begin_list("runs")?;
     while let Some(runs) = pages.next().await? {
@@ -49,13 +57,13 @@ async fn write_json(client: &Client, args: &PsArgs, mut pages: RunPages<'_>) -> 
         runs.iter().try_for_each(|run| stream.item(&RunJson::new(run, now)))?;
     }
     stream.end_list()?;
-    let counts = client.count(args.filter.filter()).await?;
+    let counts = pages.count().await?;
     stream.field("counts", &json::counts(&counts))?;
     stream.field("executed", &args.store.is_executed())?;
     stream.end()
 }
 
-async fn write_table(client: &Client, args: &PsArgs, mut pages: RunPages<'_>, out: Printer) -> Result<(), CliError> {
+async fn write_table(args: &PsArgs, mut pages: RunPages<'_>, out: Printer) -> Result<(), CliError> {
     let mut table = RunTable { fit: if args.full { Fit::All } else { Fit::Terminal }, widths: Vec::new() };
     let mut listed = 0;
     while let Some(runs) = pages.next().await? {
@@ -65,7 +73,7 @@ async fn write_table(client: &Client, args: &PsArgs, mut pages: RunPages<'_>, ou
     if listed == 0 {
         out.line(table.part(&[]))?;
     }
-    let counts = client.count(args.filter.filter()).await?;
+    let counts = pages.count().await?;
     out.line("")?;
     out.line(summary(&counts, listed))?;
     let unfinished = StatusKind::ALL.into_iter().filter(|kind| !kind.is_ended() && *kind != StatusKind::Stuck);
@@ -77,7 +85,9 @@ async fn write_table(client: &Client, args: &PsArgs, mut pages: RunPages<'_>, ou
 
 /// Reads the requested runs page by page, without keeping them in memory.
 struct RunPages<'a> {
-    client: &'a Client,
+    client: Client,
+    /// The run whose children to list, if not all runs.
+    parent: Option<AnyRun>,
     args: &'a PsArgs,
     next: Option<PageMark>,
     /// How many more runs to list.
@@ -89,7 +99,11 @@ impl RunPages<'_> {
     /// Returns the next runs, or `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<RunInfo>>, CliError> {
         while self.left > 0 && !self.is_last {
-            let mut page = self.client.list_after(self.args.filter.filter(), self.next).await?;
+            let filter = self.args.filter.filter();
+            let mut page = match &self.parent {
+                Some(parent) => parent.children().filter(filter).after(self.next).await?,
+                None => self.client.list_after(filter, self.next).await?,
+            };
             self.next = page.next;
             self.is_last = page.next.is_none();
             page.runs.truncate(self.left);
@@ -100,6 +114,15 @@ impl RunPages<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Counts the runs on all pages, however many are listed.
+    async fn count(&self) -> Result<Counts, CliError> {
+        let filter = self.args.filter.filter();
+        Ok(match &self.parent {
+            Some(parent) => parent.children().filter(filter).count().await?,
+            None => self.client.count(filter).await?,
+        })
     }
 }
 
@@ -139,11 +162,9 @@ impl RunTable {
 /// Returns the number of runs by status, and how to list all of them.
 fn summary(counts: &Counts, listed: u64) -> String {
     let total = counts.total();
-    let each = StatusKind::ALL.into_iter().filter(|kind| counts.of(*kind) > 0);
-    let each: Vec<String> = each.map(|kind| format!("{} {}", counts.of(kind), kind.as_str())).collect();
     let mut text = format!("{total} {}", if total == 1 { "run" } else { "runs" });
-    if !each.is_empty() {
-        text += &format!(": {}", each.join(", "));
+    if total > 0 {
+        text += &format!(": {}", by_status(counts));
     }
     if total > listed {
         text += &format!("; showing the newest {listed}, use --limit {total} to list all");

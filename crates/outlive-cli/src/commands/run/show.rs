@@ -12,7 +12,7 @@ use self::journal_pages::JournalPages;
 use crate::error::CliError;
 use crate::open::{AnyRun, NOBODY, RunArgs};
 use crate::output::journal::JournalTable;
-use crate::output::json::{EntryJson, RunJson};
+use crate::output::json::{self, EntryJson, RunJson};
 use crate::output::json_stream::JsonStream;
 use crate::output::printer::Printer;
 use crate::output::run_details;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &ShowArgs, out: Printer) -> Result<ExitCode, CliEr
     // The run is read before its journal: if it has ended, the journal is then complete.
     let mut info = run.info().await?;
     let shown = match args.follow {
-        true => match FollowView::new(&info, &args.run.store, out, fit) {
+        true => match FollowView::new(&run, &info, &args.run.store, (out, fit)).await {
             Ok(view) => follow::to_the_end(&run, &mut info, view).await,
             Err(error) => Err(error),
         },
@@ -59,6 +59,7 @@ pub(crate) async fn run(args: &ShowArgs, out: Printer) -> Result<ExitCode, CliEr
 async fn write_json(run: &AnyRun, info: &RunInfo) -> Result<(), CliError> {
     let mut stream = JsonStream::begin()?;
     stream.field("run", &RunJson::new(info, time::now()))?;
+    stream.field("children", &json::counts(&run.children().count().await?))?;
     stream.begin_list("journal")?;
     let mut journal = JournalPages::new(run);
     while let Some(page) = journal.next().await? {
@@ -69,7 +70,7 @@ async fn write_json(run: &AnyRun, info: &RunInfo) -> Result<(), CliError> {
 }
 
 async fn write_table(run: &AnyRun, info: &RunInfo, args: &ShowArgs, fit: Fit, out: Printer) -> Result<(), CliError> {
-    out.line(run_details::of(info, fit))?;
+    out.line(run_details::of(info, &run.children().count().await?, fit))?;
     if !info.status.is_ended() && args.run.store.is_executed() == Some(false) {
         out.line(format!("\n{NOBODY}"))?;
     }

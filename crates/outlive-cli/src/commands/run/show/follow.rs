@@ -47,9 +47,15 @@ pub(crate) struct FollowView<'a> {
 }
 
 impl<'a> FollowView<'a> {
-    pub(crate) fn new(info: &RunInfo, store: &'a StoreArgs, out: Printer, fit: Fit) -> Result<Self, CliError> {
+    pub(crate) async fn new(
+        run: &AnyRun,
+        info: &RunInfo,
+        store: &'a StoreArgs,
+        (out, fit): (Printer, Fit),
+    ) -> Result<Self, CliError> {
         if !out.is_json() {
-            out.line(format!("{}\n", run_details::of(info, fit)))?;
+            let children = run.children().count().await?;
+            out.line(format!("{}\n", run_details::of(info, &children, fit)))?;
         }
         if !info.status.is_ended() && store.is_executed() == Some(false) {
             out.note(&format!("{NOBODY}, so the run does not continue until one does"));
