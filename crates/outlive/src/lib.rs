@@ -144,6 +144,8 @@ mod guide {
     mod retry_and_timeout {}
     #[doc = include_str!("../../../docs/guide/testing.md")]
     mod testing {}
+    #[doc = include_str!("../../../docs/guide/children.md")]
+    mod children {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]

@@ -74,6 +74,14 @@ impl EntryPayload {
     }
 }
 
+/// Returns the kind of an entry in words.
+pub(crate) fn kind(entry: &Entry) -> &'static str {
+    match entry.sent_to() {
+        Some(to) if to.is_child() => "child started",
+        _ => entry.kind.as_str(),
+    }
+}
+
 /// The recorded form of a failed step.
 #[derive(Deserialize)]
 struct RecordedStepFailure {

@@ -53,7 +53,7 @@ impl JournalTable {
         vec![
             Cell::new(entry.seq),
             Cell::new(time::exact(entry.at, self.day)),
-            Cell::new(entry.kind.as_str()),
+            Cell::new(entry::kind(entry)),
             table::text(&entry.op, self.fit),
             Cell::new(if entry.attempt > 0 { entry.attempt.to_string() } else { String::new() }),
             Cell::new(took.unwrap_or_default()),

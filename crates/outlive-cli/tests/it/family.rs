@@ -200,9 +200,14 @@ async fn show_names_the_parent_and_counts_the_children() {
 async fn journal_says_where_effects_went_and_how_children_ended() {
     let shop = waiting_purchase().await;
     let out = shop.tell(&["show", "p", "--full"]).await.well();
-    for text in
-        ["not to nobody: not found", "to reminder (detached)", "to p/ship[1]", "completed: 10", "failed: no stock"]
-    {
+    for text in [
+        "not to nobody: not found",
+        "child started",
+        "to reminder (detached)",
+        "to p/ship[1]",
+        "completed: 10",
+        "failed: no stock",
+    ] {
         assert!(out.contains(text), "no {text:?} in {out}");
     }
     assert!(out.lines().filter(|line| line.contains("child ended")).all(|line| !line.contains("1970")), "{out}");
