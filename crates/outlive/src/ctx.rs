@@ -210,18 +210,60 @@ impl Ctx {
 
     /// Starts a child workflow and returns a handle to it, as soon as the start is durable. Otherwise like
     /// [`run`](Self::run).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: Ctx, order: String) -> Result<u32> { Ok(order.len() as u32) }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<u32> {
+    ///     let parcel = ctx.spawn(ship, &order).await?;
+    ///     let invoice = ctx.step("write invoice", || async { outlive::Ok(1) }).await?; // while the parcel is shipped
+    ///     Ok(parcel.result().await? + invoice)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("checkout", checkout).workflow("ship", ship).start().await?;
+    /// assert_eq!(engine.start(checkout, &"tent".to_string()).await?.result().await?, 5);
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn spawn<T: Target<M>, M>(&self, child: T, input: &T::Input) -> SpawnChild<'_, T::Output> {
         SpawnChild::new(self, &child, input)
     }
 
     /// Starts a run that is not a child: this run neither waits for it nor ends it. Returns its id.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn survey(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, customer: String) -> Result<()> {
+    ///     ctx.start(survey, &customer).delay("1 week").await?; // long after this run has ended
+    ///     Ok(())
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("survey", survey); }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if another run has the id.
     #[track_caller]
     pub fn start<T: Target<M>, M>(&self, target: T, input: &T::Input) -> StartRun<'_> {
         StartRun::new(self, &target, input)
     }
 
     /// Sends a signal to another run.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn courier(ctx: Ctx, order: String) -> Result<()> {
+    ///     ctx.sleep("1 day").await?;
+    ///     Ok(ctx.signal(&order, "delivered", "at the door").await?)
+    /// }
+    /// async fn order(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.wait("delivered").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("courier", courier).workflow("order", order)).await;
+    /// let run = test.start(order, &()).id("order-42").await?;
+    /// test.start(courier, &"order-42".to_string()).await?;
+    /// assert_eq!(test.result(&run).await?, "at the door");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such run, [`Error::Status`] if it has ended.
@@ -247,6 +289,16 @@ impl Ctx {
     }
 
     /// Pushes an event to a worker pool.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn checkout(ctx: Ctx, customer: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &format!("thank you, {customer}")).await?) // exactly once; the pool retries the mail
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout); }
+    /// ```
     #[track_caller]
     pub fn push<J: QueueTarget>(&self, pool: J, event: &J::Event) -> PushEffect<'_> {
         PushEffect::new(self, pool, event)

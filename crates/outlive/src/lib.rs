@@ -2,7 +2,8 @@
 //!
 //! A workflow is an `async fn` whose side effects are [steps](Ctx::step). Each step's result is recorded in an embedded
 //! file before anything that depends on it begins. When the process dies, through a crash, a deploy or a power cut, the
-//! next one resumes exactly where it left off: recorded steps do not run again, and sleeps and waits continue.
+//! next one resumes exactly where it left off: recorded steps do not run again, and sleeps and waits continue. A workflow
+//! can [run others as children](Ctx::run), and reach other runs and [jobs](job) [exactly once](Ctx::signal).
 //!
 //! ```
 //! use outlive::prelude::*;

@@ -76,24 +76,60 @@ macro_rules! child_options {
     ($start:ident => $($path:ident).+) => {
         /// Sets the id of the child. By default, the child is named for its parent and the operation, for example
         /// `order-42/ship`. If a run has the id, this returns [`Error::Conflict`].
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     Ok(ctx.run(ship, &item).id(&format!("parcel-{item}")).await?) // an id that others know
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn id(mut $start, id: &str) -> Self {
             $($path).+.set_id(id);
             $start
         }
 
         /// Adds a tag to find the child by.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     Ok(ctx.run(ship, &item).tag("item", &item).await?) // `outlive ps shop.db --tag item=tent`
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn tag(mut $start, key: &str, value: &str) -> Self {
             $($path).+.add_tag(key, value);
             $start
         }
 
         /// Delays the start by this time.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     Ok(ctx.run(ship, &item).delay("2 hours").await?) // the customer may still change the order
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn delay(mut $start, delay: impl IntoDuration) -> Self {
             $($path).+.set_delay(delay);
             $start
         }
 
         /// Starts the child at this time; a time in the past means now.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, (item, release): (String, Timestamp)) -> Result<u32> {
+        ///     Ok(ctx.run(ship, &item).at(release).await?)
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn at(mut $start, moment: impl Into<Timestamp>) -> Self {
             $($path).+.change(|start| {
                 start.due = moment.into();
@@ -109,6 +145,16 @@ macro_rules! child_options {
         }
 
         /// Lets the child continue when its parent ends. By default, it is then cancelled.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     ctx.spawn(ship, &item).detach().await?;
+        ///     Ok(1) // the parcel is still on its way
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn detach(mut $start) -> Self {
             $($path).+.change(|start| {
                 start.parent.iter_mut().for_each(|parent| parent.is_detached = true);
@@ -119,6 +165,19 @@ macro_rules! child_options {
 
         /// Sets a key that distinguishes children of one workflow that are outstanding at the same time; by default, the
         /// id.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// async fn order(ctx: Ctx, _: ()) -> Result<u32> {
+        ///     let (tent, bag) = tokio::try_join!(
+        ///         ctx.run(ship, &"tent".to_string()).key("tent"),
+        ///         ctx.run(ship, &"bag".to_string()).key("bag"),
+        ///     )?;
+        ///     Ok(tent + bag)
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
         pub fn key(mut $start, key: impl ToString) -> Self {
             $($path).+.set_key(&key.to_string());
             $start
@@ -205,6 +264,17 @@ pub struct Child<O> {
 
 impl<O> Child<O> {
     /// Returns the id of the child.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+    /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+    ///     let parcel = ctx.spawn(ship, &item).await?;
+    ///     ctx.signal("customer", "shipped", parcel.id()).await?; // who can then follow it
+    ///     Ok(parcel.result().await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+    /// ```
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -212,6 +282,20 @@ impl<O> Child<O> {
 
     /// Waits until the child has ended, and returns its result. The outcome is handed out once: if it was consumed, a
     /// second wait never ends.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+    /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+    ///     let parcel = ctx.spawn(ship, &item).await?;
+    ///     ctx.sleep("1 hour").await?; // meanwhile, the child runs
+    ///     match parcel.result().await {
+    ///         Err(Error::Child { failure, .. }) => Err(format!("not shipped: {failure}").into()),
+    ///         shipped => Ok(shipped?),
+    ///     }
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Child`] if the child failed or was cancelled.
@@ -221,12 +305,45 @@ impl<O> Child<O> {
     }
 
     /// Sends a signal to the child.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+    /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+    ///     let parcel = ctx.spawn(ship, &item).await?;
+    ///     let address: String = ctx.wait("address").await?;
+    ///     parcel.signal("address", &address).await?; // pass it on
+    ///     Ok(parcel.result().await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the child has ended.
     #[track_caller]
     pub fn signal<V: Serialize + ?Sized>(&self, name: impl SignalNamed<V>, value: &V) -> Effect<'_> {
         self.ctx.signal(&self.id, name, value)
     }
 
-    /// Asks the child to cancel. It may clean up, and then ends; [`result`](Self::result) returns [`Error::Child`].
+    /// Asks the child to cancel. It may clean up, and then ends; [`result`](Self::result) returns [`Error::Child`]. A child
+    /// that has ended is not changed by this.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+    /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+    ///     let parcel = ctx.spawn(ship, &item).await?;
+    ///     tokio::select! {
+    ///         biased;
+    ///         shipped = parcel.result() => Ok(shipped?),
+    ///         _ = ctx.wait::<String>("changed my mind") => {
+    ///             parcel.cancel("the customer has changed their mind").await?;
+    ///             Ok(0)
+    ///         }
+    ///     }
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+    /// ```
     #[track_caller]
     pub fn cancel(&self, reason: &str) -> Effect<'_> {
         let message = Message::Cancel { reason: reason.to_owned() };
@@ -238,7 +355,7 @@ impl<O> Child<O> {
 ///
 /// ```
 /// # use outlive::prelude::*;
-/// # use futures::future::select_ok;
+/// # use futures_util::future::select_ok;
 /// # async fn quote(_: Ctx, shop: String) -> Result<u32> { Ok(shop.len() as u32) }
 /// async fn first_quote(ctx: Ctx, _: ()) -> Result<u32> {
 ///     let (one, other) = (ctx.spawn(quote, &"north".into()).id("n").await?, ctx.spawn(quote, &"east".into()).id("e").await?);

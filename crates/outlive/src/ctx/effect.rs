@@ -230,6 +230,16 @@ impl PushEffect<'_> {
     }
 
     /// Sets the priority; 0 by default, larger first.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &to).priority(10).await?) // before the newsletters
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn priority(self, priority: i32) -> Self {
         self.change(|event| {
             event.priority = priority;
@@ -238,6 +248,16 @@ impl PushEffect<'_> {
     }
 
     /// Delays the event by this time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &to).delay("1 day").await?) // this run need not wait for it
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn delay(self, delay: impl IntoDuration) -> Self {
         let now = self.effect.now();
         self.change(|event| {
@@ -247,6 +267,16 @@ impl PushEffect<'_> {
     }
 
     /// Delays the event until this time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &to).at(ctx.info().started_at.after(std::time::Duration::from_secs(60))).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn at(self, moment: impl Into<Timestamp>) -> Self {
         self.change(|event| {
             event.due = Some(moment.into());
@@ -255,6 +285,16 @@ impl PushEffect<'_> {
     }
 
     /// Drops the event if one with this key is in the queue.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &to).dedup_key(&to).await?) // another run may have pushed the same
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn dedup_key(self, key: &str) -> Self {
         self.change(|event| {
             event.dedup = Some(Name::new("dedup key", key)?);
@@ -263,6 +303,16 @@ impl PushEffect<'_> {
     }
 
     /// Puts the event into a lane: lanes take turns.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     Ok(ctx.push(MAIL, &to).lane("shop-7").await?) // a shop with much mail does not hold up the others
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn lane(self, lane: &str) -> Self {
         self.change(|event| {
             event.key = Some(Name::new("lane", lane)?);
@@ -271,6 +321,17 @@ impl PushEffect<'_> {
     }
 
     /// Sets a key that distinguishes pushes to one pool that are outstanding at the same time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive::job::WorkerPool;
+    /// const MAIL: WorkerPool<String> = WorkerPool::new("mail");
+    /// async fn welcome(ctx: Ctx, to: String) -> Result<()> {
+    ///     tokio::try_join!(ctx.push(MAIL, &to).key("to"), ctx.push(MAIL, &"office".to_string()).key("copy"))?;
+    ///     Ok(())
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("welcome", welcome); }
+    /// ```
     pub fn key(mut self, key: impl ToString) -> Self {
         self.effect.set_key(&key.to_string());
         self
@@ -394,24 +455,60 @@ impl StartRun<'_> {
 
     /// Sets the id. If a run of the same workflow with the same input has it, nothing is started; if another run has it,
     /// this returns [`Error::Conflict`]. By default, the run gets a new id.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn remind(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<String> {
+    ///     Ok(ctx.start(remind, &order).id(&format!("remind-{order}")).await?) // one reminder per order
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("remind", remind); }
+    /// ```
     pub fn id(mut self, id: &str) -> Self {
         self.start.set_id(id);
         self
     }
 
     /// Adds a tag to find the run by.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn remind(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<String> {
+    ///     Ok(ctx.start(remind, &order).tag("order", &order).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("remind", remind); }
+    /// ```
     pub fn tag(mut self, key: &str, value: &str) -> Self {
         self.start.add_tag(key, value);
         self
     }
 
     /// Delays the start by this time.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn remind(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<String> {
+    ///     Ok(ctx.start(remind, &order).delay("3 days").await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("remind", remind); }
+    /// ```
     pub fn delay(mut self, delay: impl IntoDuration) -> Self {
         self.start.set_delay(delay);
         self
     }
 
     /// Starts the run at this time; a time in the past means now.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn remind(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, (order, due): (String, Timestamp)) -> Result<String> {
+    ///     Ok(ctx.start(remind, &order).at(due).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("remind", remind); }
+    /// ```
     pub fn at(mut self, moment: impl Into<Timestamp>) -> Self {
         self.start.change(|start| {
             start.due = moment.into();
@@ -427,6 +524,19 @@ impl StartRun<'_> {
     }
 
     /// Sets a key that distinguishes starts of one workflow that are outstanding at the same time; by default, the id.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn remind(_: Ctx, _: String) -> Result<()> { Ok(()) }
+    /// async fn checkout(ctx: Ctx, order: String) -> Result<String> {
+    ///     let (first, _) = tokio::try_join!(
+    ///         ctx.start(remind, &order).key("first").delay("1 day"),
+    ///         ctx.start(remind, &order).key("second").delay("1 week"),
+    ///     )?;
+    ///     Ok(first)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("checkout", checkout).workflow("remind", remind); }
+    /// ```
     pub fn key(mut self, key: impl ToString) -> Self {
         self.start.set_key(&key.to_string());
         self

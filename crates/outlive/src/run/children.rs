@@ -120,6 +120,22 @@ impl Children {
     }
 
     /// Lists the children that follow a page; pass its [`next`](RunPage::next).
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// /// Prints all failed children of a run, however many there are.
+    /// async fn print_failed(run: &Run<()>) -> Result<(), Error> {
+    ///     let failed = Filter::runs().status(StatusKind::Failed);
+    ///     let mut page = run.children().filter(failed.clone()).await?;
+    ///     loop {
+    ///         page.runs.iter().for_each(|child| println!("{}: {:?}", child.id, child.failure));
+    ///         match page.next {
+    ///             Some(next) => page = run.children().filter(failed.clone()).after(next).await?,
+    ///             None => return Ok(()),
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub fn after(mut self, mark: impl Into<Option<PageMark>>) -> Self {
         self.list.from = mark.into();
         self
