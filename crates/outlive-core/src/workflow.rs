@@ -257,6 +257,12 @@ impl Machine {
         self.ops.continue_from(slot, outcome);
     }
 
+    /// Returns `true` if an operation that has not begun is recorded.
+    #[must_use]
+    pub fn has_record(&self, slot: Slot) -> bool {
+        self.ops.get(slot).is_some_and(|op| self.records.has(&op.identity.text()))
+    }
+
     /// Polls an operation, which must have [begun](Self::begin).
     pub fn poll(&mut self, slot: Slot, now: Timestamp) -> Polled {
         if self.ops.is_idle(slot) && self.may_begin() {

@@ -61,7 +61,13 @@ impl Copy {
         if fs::metadata(self.folder.path()).unwrap().uid() == 0 {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.output().await.unwrap().into()
+        loop {
+            match command.output().await {
+                // A process that another test has just forked still holds the copied program open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => tokio::task::yield_now().await,
+                output => return output.unwrap().into(),
+            }
+        }
     }
 
     async fn assert_readable_and_unchanged(&self) {

@@ -164,6 +164,10 @@ impl Operations {
         })
     }
 
+    pub(super) fn get(&self, slot: Slot) -> Option<&Op> {
+        self.table.get(slot)
+    }
+
     pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Op> {
         self.table.get_mut(slot)
     }

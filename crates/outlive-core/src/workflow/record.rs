@@ -135,6 +135,11 @@ impl Records {
         record.get_or_insert_default()
     }
 
+    /// Returns `true` if an operation has a record that the code has not asked for.
+    pub(super) fn has(&self, op: &Arc<str>) -> bool {
+        self.places.get(&numbered(op)).is_some_and(|place| self.ops[*place].1.is_some())
+    }
+
     /// Takes the record of an operation that the code asks for.
     pub(super) fn take(&mut self, op: &Arc<str>) -> Option<(OpRecord, Option<Recorded>)> {
         let place = match self.ops.get(self.next) {

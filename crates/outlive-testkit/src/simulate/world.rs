@@ -348,17 +348,22 @@ impl<'a> World<'a> {
 
     /// Records which runs a worker was given to drive.
     fn give(&self, index: usize, answers: &[Answer]) {
-        let Some(life) = self.workers[index].as_ref().map(|worker| worker.life) else { return };
-        for answer in answers {
-            match answer {
-                Answer::Claimed(claimed) => {
-                    for Claimed { instance, journal, .. } in claimed {
-                        self.ledger.gave(instance.num, life, journal.as_ref().map_or(0, Vec::len));
-                    }
+        if let Some(life) = self.workers[index].as_ref().map(|worker| worker.life) {
+            answers.iter().for_each(|answer| self.gave(answer, life));
+        }
+    }
+
+    fn gave(&self, answer: &Answer, life: u64) {
+        match answer {
+            Answer::Claimed(claimed) => {
+                for Claimed { instance, journal, .. } in claimed {
+                    self.ledger.gave(instance.num, life, journal.as_ref().map_or(0, Vec::len));
                 }
-                Answer::Started { num, is_driven: true, .. } => self.ledger.gave(*num, life, 0),
-                _ => {}
             }
+            Answer::Started { num, is_driven: true, .. } => self.ledger.gave(*num, life, 0),
+            // What a commit has started is given to the process of its parent.
+            Answer::DoneWith(carried) => carried.iter().for_each(|answer| self.gave(answer, life)),
+            _ => {}
         }
     }
 

@@ -12,7 +12,6 @@ use outlive_core::id::Name;
 use outlive_core::journal::SentTo;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::payload::Payload;
 use outlive_core::queue::PushTarget;
 use outlive_core::store::commit::Refusal;
 use outlive_core::time::Timestamp;
@@ -32,6 +31,8 @@ pub(super) struct OpenEffect {
     operation: OpenOperation,
     /// What to do, until it begins.
     effect: Option<EffectSpec>,
+    /// Why it cannot begin with the workflows and jobs that are registered here.
+    unfit: Option<Error>,
 }
 
 impl OpenEffect {
@@ -48,12 +49,19 @@ impl OpenEffect {
             operation.set_key(key);
         }
         match effect {
-            Ok(effect) => Self { operation, effect: Some(effect) },
+            Ok(effect) => Self { operation, effect: Some(effect), unfit: None },
             Err(error) => {
                 operation.refuse(error);
-                Self { operation, effect: None }
+                Self { operation, effect: None, unfit: None }
             }
         }
+    }
+
+    /// Notes that what is registered here does not fit. Not an error that user code sees: it would not be recorded, and
+    /// the next deploy may register what is missing.
+    fn fits(mut self, fit: Result<(), Error>) -> Self {
+        self.unfit = fit.err();
+        self
     }
 
     pub(super) fn set_key(&mut self, key: &str) {
@@ -81,7 +89,12 @@ impl OpenEffect {
 
     /// Polls it until the effect is durable.
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<SentTo, Error>> {
-        let Self { operation, effect } = self;
+        let Self { operation, effect, unfit } = self;
+        if let Some(error) = unfit.take()
+            && !operation.is_recorded()
+        {
+            operation.resident.lock().machine.fail(error.to_string());
+        }
         let nothing = || EffectSpec::Message { id: Name::recorded(""), message: Message::Resume };
         let spec = || Spec::Effect(Box::new(effect.take().unwrap_or_else(nothing)));
         match operation.poll(cx, spec, |_, _| Ok(()))? {
@@ -155,7 +168,8 @@ impl Effect<'_> {
         let job = job.job_name();
         let name = job.as_ref().map_or_else(|_| String::new(), Name::to_string);
         let effect = job.and_then(|job| push(ctx, job, id, event, PushTarget::Inbox));
-        let effect = OpenEffect::open(ctx, (OpKind::Send, &name), Some(id), effect, Location::caller());
+        let fit = takes_event(ctx, &effect);
+        let effect = OpenEffect::open(ctx, (OpKind::Send, &name), Some(id), effect, Location::caller()).fits(fit);
         Self { effect, ctx: PhantomData }
     }
 
@@ -190,8 +204,15 @@ impl Future for Effect<'_> {
 fn push<E: Serialize>(ctx: &Ctx, job: Name, id: &str, event: &E, place: PushTarget) -> Result<EffectSpec, Error> {
     let env = &ctx.resident.env;
     let event = Event::new(codec::encode("the event", event, env.max_payload)?);
-    env.names.check_event(&job, &event.payload)?;
     Ok(EffectSpec::Push { id: JobKind::instance(&job, id)?, job, event, place })
+}
+
+/// Returns an error if the job is not registered here or does not take the event.
+fn takes_event(ctx: &Ctx, effect: &Result<EffectSpec, Error>) -> Result<(), Error> {
+    match effect {
+        Ok(EffectSpec::Push { job, event, .. }) => ctx.resident.env.names.check_event(job, &event.payload),
+        _ => Ok(()),
+    }
 }
 
 /// An event for a worker pool, created by [`Ctx::push`]. It is pushed exactly once, in the commit that records it.
@@ -217,7 +238,8 @@ impl PushEffect<'_> {
         let job = pool.job_name();
         let name = job.as_ref().map_or_else(|_| String::new(), Name::to_string);
         let effect = job.and_then(|job| push(ctx, job, POOL_INSTANCE, event, PushTarget::Queue));
-        let effect = OpenEffect::open(ctx, (OpKind::Push, &name), None, effect, Location::caller());
+        let fit = takes_event(ctx, &effect);
+        let effect = OpenEffect::open(ctx, (OpKind::Push, &name), None, effect, Location::caller()).fits(fit);
         Self { effect, ctx: PhantomData }
     }
 
@@ -356,16 +378,17 @@ impl StartOptions {
     #[track_caller]
     pub(super) fn new<T: Target<M>, M>(ctx: &Ctx, kind: OpKind, target: &T, input: &T::Input) -> Self {
         let env = &ctx.resident.env;
-        let workflow = env.names.name_of(target.reference());
-        let name = workflow.as_ref().map_or_else(|_| String::new(), Name::to_string);
-        let input = codec::encode("the input", input, env.max_payload);
-        let effect = workflow.and_then(|workflow| {
-            let input: Payload = input?;
-            env.names.check_input(&workflow, &input)?;
-            let (tags, due) = (Default::default(), Timestamp::AT_ONCE);
-            Ok(EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None, deadline: None }))
+        let (workflow, unnamed) = match env.names.name_of(target.reference()) {
+            Ok(workflow) => (workflow, None),
+            Err(error) => (Name::recorded(""), Some(error)),
+        };
+        let mut fit = unnamed.map_or(Ok(()), Err);
+        let effect = codec::encode("the input", input, env.max_payload).map(|input| {
+            fit = std::mem::replace(&mut fit, Ok(())).and_then(|()| env.names.check_input(&workflow, &input));
+            let (workflow, tags, due) = (workflow.clone(), Default::default(), Timestamp::AT_ONCE);
+            EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None, deadline: None })
         });
-        let effect = OpenEffect::open(ctx, (kind, &name), None, effect, Location::caller());
+        let effect = OpenEffect::open(ctx, (kind, workflow.as_str()), None, effect, Location::caller()).fits(fit);
         Self { effect, tags: Tags::default() }
     }
 

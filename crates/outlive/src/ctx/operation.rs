@@ -93,6 +93,13 @@ impl OpenOperation {
         self.slot
     }
 
+    /// Returns `true` if it has begun, or will find its record when it does.
+    pub(crate) fn is_recorded(&self) -> bool {
+        let state = self.resident.lock();
+        let is_recorded = |slot| state.machine.operations().has_begun(slot) || state.machine.has_record(slot);
+        self.slot.is_some_and(is_recorded)
+    }
+
     /// Polls it. `spec` returns what it is to do; `read` checks the value recorded under its name.
     pub(crate) fn poll(
         &mut self,

@@ -11,6 +11,7 @@ mod checking_live;
 mod checking_repeats;
 mod children;
 mod children_crashes;
+mod children_deploys;
 mod children_store;
 mod compile;
 mod crashes;
