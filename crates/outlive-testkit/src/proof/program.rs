@@ -176,12 +176,17 @@ impl Author<'_> {
     }
 
     fn reach(&mut self) -> Reach {
-        match self.random.index(8) {
+        match self.random.index(9) {
             0..=2 => Reach::Run(self.child(true)),
             3 => Reach::Spawn(self.child(true), Box::new(self.leaf(false))),
             4 => Reach::Detach(self.child(true)),
             5 => Reach::Dismiss(self.child(false)),
-            6 => Reach::Tell(self.name()),
+            6 => {
+                let body = Node::Wait("never".to_owned());
+                self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails: false });
+                Reach::Leave(self.children.len() - 1)
+            }
+            7 => Reach::Tell(self.name()),
             _ => Reach::Lose(self.name()),
         }
     }

@@ -41,7 +41,7 @@ fn check_child(program: &Program, (child, run): (usize, &EndedRun), parent: &End
             let (mut is_detached, mut may_lose) = (false, parent.status == Status::Cancelled);
             program.body.walk(&mut |node| match node {
                 Node::Race(..) | Node::Carry(_) => may_lose = true,
-                Node::Reach(Reach::Dismiss(dismissed)) => may_lose |= *dismissed == child,
+                Node::Reach(Reach::Dismiss(other) | Reach::Leave(other)) => may_lose |= *other == child,
                 Node::Reach(Reach::Detach(detached)) => is_detached |= *detached == child,
                 _ => {}
             });

@@ -15,6 +15,8 @@ pub(crate) enum Reach {
     Spawn(usize, Box<Node>),
     /// Starts a child that does not end with its parent, and continues.
     Detach(usize),
+    /// Starts a child that waits for a signal nobody sends, and continues: it ends with its parent.
+    Leave(usize),
     /// Starts a child, cancels it and waits for its end.
     Dismiss(usize),
     /// Signals itself, and waits for the signal.
@@ -26,7 +28,8 @@ pub(crate) enum Reach {
 impl Reach {
     pub(super) fn child(&self) -> Option<usize> {
         match self {
-            Self::Run(child) | Self::Spawn(child, _) | Self::Detach(child) | Self::Dismiss(child) => Some(*child),
+            Self::Run(child) | Self::Spawn(child, _) | Self::Detach(child) => Some(*child),
+            Self::Leave(child) | Self::Dismiss(child) => Some(*child),
             Self::Tell(_) | Self::Lose(_) => None,
         }
     }
@@ -48,7 +51,7 @@ impl Reach {
                 let after = |at: usize| result(*child, &output[at..]).into_iter().map(move |more| at + more);
                 meanwhile.accepts(program, output).into_iter().flat_map(after).collect()
             }
-            Self::Detach(_) => BTreeSet::from([0]),
+            Self::Detach(_) | Self::Leave(_) => BTreeSet::from([0]),
             Self::Dismiss(child) => is_next(format!("c{child} dismissed")),
             Self::Tell(name) => is_next(format!("{name} told")),
             Self::Lose(name) => is_next(format!("{name} lost")),
@@ -79,6 +82,10 @@ where
         }
         Reach::Detach(child) => {
             ctx.spawn(CHILD, &(index, *child)).key(format!("c{child}")).detach().await?;
+            Ok(Vec::new())
+        }
+        Reach::Leave(child) => {
+            ctx.spawn(CHILD, &(index, *child)).key(format!("c{child}")).await?;
             Ok(Vec::new())
         }
         Reach::Dismiss(child) => {
