@@ -113,6 +113,8 @@ pub struct RunInfo {
     pub parent: Option<String>,
     /// Whether this is a child that continues when its parent ends.
     pub is_detached: bool,
+    /// When the run is cancelled if it has not ended.
+    pub deadline: Option<Timestamp>,
 }
 
 impl RunInfo {
@@ -135,6 +137,7 @@ impl RunInfo {
             ended_at: instance.ended_at,
             tags: instance.tags,
             recoveries: instance.recoveries,
+            deadline: instance.deadline,
             is_detached: instance.parent.as_ref().is_some_and(|parent| parent.is_detached),
             parent: instance.parent.map(|parent| parent.id.to_string()),
         }

@@ -25,6 +25,8 @@ pub(crate) struct RunJson {
     created_at: String,
     started_at: Option<String>,
     ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
     duration_ms: Option<u64>,
     input: Box<RawValue>,
     output: Option<Box<RawValue>>,
@@ -78,6 +80,7 @@ impl RunJson {
             created_at: info.created_at.to_string(),
             started_at: info.started_at.map(|at| at.to_string()),
             ended_at: info.ended_at.map(|at| at.to_string()),
+            deadline: info.deadline.map(|at| at.to_string()),
             duration_ms: duration(info, now).map(millis),
             input: raw(&info.input),
             output: info.output.as_ref().map(raw),

@@ -9,6 +9,15 @@ use tokio::io::AsyncWriteExt as _;
 use crate::shop::{OUTLIVE, Shop, Told, wait_for};
 
 #[tokio::test]
+async fn start_takes_a_deadline_and_show_prints_it() {
+    let shop = Shop::open().await;
+    let words = ["start", "nap", "null", "--id", "n", "--delay", "1 day", "--deadline", "2 days"];
+    assert_eq!(shop.tell(&words).await.well(), "n\n");
+    let shown = shop.tell(&["show", "n"]).await.well();
+    assert!(shown.contains("deadline"), "{shown}");
+}
+
+#[tokio::test]
 async fn started_run_is_executed_by_the_program_that_owns_the_file() {
     let shop = Shop::open().await;
     let out = shop.tell(&["start", "order", r#""a boat""#, "--id", "order-9", "--tag", "city=paris"]).await.well();

@@ -44,7 +44,7 @@ async fn bad_values_are_named_and_nothing_is_written() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let long = "i".repeat(300);
-    let table: [(&[&str], &str); 11] = [
+    let table: [(&[&str], &str); 12] = [
         (&["show", "no-such-run"], "\"no-such-run\""),
         (&["tree", "no-such-run"], "\"no-such-run\""),
         (&["signal", "no-such-run", "approval", "1"], "\"no-such-run\""),
@@ -55,6 +55,7 @@ async fn bad_values_are_named_and_nothing_is_written() {
         (&["start", "", "1"], "workflow name \"\""),
         (&["start", "order", "ada"], "\"ada\" is not JSON"),
         (&["start", "order", "1", "--delay", "5 parsecs"], "\"5 parsecs\""),
+        (&["start", "order", "1", "--deadline", "0 s"], "greater than zero"),
         (&["signal", "order-1", "approval", "{\"by\":"], "is not JSON"),
     ];
     for (words, named) in table {

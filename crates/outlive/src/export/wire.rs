@@ -71,6 +71,8 @@ pub(super) struct RunLine {
     wake: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<ParentLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline: Option<i64>,
     #[serde(default)]
     journal: Vec<EntryLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +150,7 @@ impl RunLine {
             reported: instance.reported,
             wake: instance.wake.map(Timestamp::as_millis),
             parent: instance.parent.as_ref().map(ParentLine::of),
+            deadline: instance.deadline.map(Timestamp::as_millis),
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
             inbox: messages.iter().map(MessageLine::of).collect(),
@@ -170,7 +173,7 @@ impl RunLine {
             None => Ok(self.inbox.into_iter().map(MessageLine::into_message).collect::<Result<_, _>>()?),
         };
         let instance = Instance {
-            deadline: None,
+            deadline: self.deadline.map(Timestamp::from_millis),
             parent: self.parent.map(ParentLine::into_parent),
             num: InstanceNum(self.num),
             id: Name::recorded(&self.id),

@@ -29,6 +29,9 @@ pub(crate) struct StartArgs {
     /// Start this much later, such as "30 s" or "2 days"
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
+    /// Cancel the run if it has not ended after this time
+    #[arg(long, value_name = "DURATION")]
+    deadline: Option<String>,
     /// Tag to find the run by; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
@@ -63,6 +66,9 @@ pub(crate) async fn run(args: &StartArgs, out: Printer) -> Result<ExitCode, CliE
     }
     if let Some(delay) = &args.delay {
         start = start.delay(delay.as_str());
+    }
+    if let Some(limit) = &args.deadline {
+        start = start.deadline(limit.as_str());
     }
     for (key, value) in &args.tag {
         start = start.tag(key, value);
