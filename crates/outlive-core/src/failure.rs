@@ -229,6 +229,21 @@ pub(crate) fn with_note(failure: &Failure, member: &str, value: &(impl Serialize
     }
 }
 
+/// Serializes the failure of a run, with the number of the entry that made it fail, if that is known.
+#[must_use]
+pub fn of_run(failure: &Failure, entry: Option<u64>) -> Payload {
+    entry.map_or_else(|| failure.to_payload(), |entry| with_note(failure, "entry", &entry))
+}
+
+/// Returns the number of the entry that made a run fail, as [`of_run`] serializes it.
+pub(crate) fn entry_of(outcome: &Payload) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct At {
+        entry: Option<u64>,
+    }
+    outcome.decode::<At>().ok()?.entry
+}
+
 /// Serializes a failed step for the journal.
 pub(crate) fn for_step(ended: &str, failure: &Failure) -> Payload {
     // Formatted by hand, because the failure is JSON already.

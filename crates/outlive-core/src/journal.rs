@@ -116,7 +116,7 @@ pub enum EntryKind {
     OpCancelled = 30,
     /// The run accepted a cancel; the payload is the reason.
     CancelTaken = 31,
-    /// A failed run was retried: failures at the end of the journal no longer count.
+    /// A failed run was retried: the failure that ended it and those after it no longer count.
     Retried = 40,
     /// A stuck run was reopened; the whole journal still counts.
     Reopened = 41,
@@ -227,11 +227,27 @@ impl Entry {
         Self { seq, at, kind, op: none.clone(), site: none, attempt: 0, started: None, due: None, payload: None }
     }
 
-    /// Creates the entry with which a run that had this status resumes.
+    /// Returns the entry that reopens a run which ended with this status and outcome.
     #[must_use]
-    pub fn reopened(seq: u64, at: Timestamp, status: Status) -> Self {
-        let kind = if status == Status::Failed { EntryKind::Retried } else { EntryKind::Reopened };
-        Self::of_run(seq, at, kind)
+    pub fn reopened(seq: u64, at: Timestamp, status: Status, outcome: Option<&Payload>) -> Self {
+        if status != Status::Failed {
+            return Self::of_run(seq, at, EntryKind::Reopened);
+        }
+        let failed_at = outcome.and_then(crate::failure::entry_of).and_then(|seq| i64::try_from(seq).ok());
+        Self { due: failed_at.map(Timestamp::from_millis), ..Self::of_run(seq, at, EntryKind::Retried) }
+    }
+
+    /// Returns `true` if this is the entry that a reopening at this time has written.
+    #[must_use]
+    pub fn is_reopening(&self, at: Timestamp) -> bool {
+        matches!(self.kind, EntryKind::Retried | EntryKind::Reopened) && self.at == at
+    }
+
+    /// Returns the number of the entry that made a run fail which was then retried, if it is known.
+    #[must_use]
+    pub fn failed_at(&self) -> Option<u64> {
+        let due = self.due.filter(|_| self.kind == EntryKind::Retried)?;
+        u64::try_from(due.as_millis()).ok()
     }
 
     /// Returns the refused signal, if this is a [`SignalRefused`](EntryKind::SignalRefused) entry.

@@ -23,6 +23,7 @@
 mod children;
 mod deliveries;
 mod effect;
+mod failures;
 mod identity;
 mod inbox;
 mod op;
@@ -379,6 +380,12 @@ impl Machine {
     #[must_use]
     pub fn end_children(&self, message: &Message, now: Timestamp) -> Vec<Write> {
         self.ops.end_children(message, now)
+    }
+
+    /// Returns the entry of the outcome that made the run fail with `failure`, if there was one.
+    #[must_use]
+    pub fn cause_of(&self, failure: &Failure) -> Option<u64> {
+        self.ops.failures.cause_of(failure)
     }
 
     /// Makes the run stuck, unless it already is. `sentence` says why and what to do.

@@ -25,6 +25,7 @@ use crate::time::Timestamp;
 
 use super::children::LiveChildren;
 use super::deliveries::{Deliveries, Delivery};
+use super::failures::SeenFailures;
 use super::identity::Identity;
 use super::inbox::RunInbox;
 use super::op::{Asked, Op, OpPhase};
@@ -57,6 +58,8 @@ pub struct Operations {
     wakes: Vec<Slot>,
     trouble: Option<Trouble>,
     pub(super) children: LiveChildren,
+    /// The last failures that user code has seen.
+    pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
 }
@@ -144,6 +147,7 @@ impl Operations {
             wakes: Vec::new(),
             trouble: None,
             children: LiveChildren::default(),
+            failures: SeenFailures::default(),
             deadline: None,
         }
     }
@@ -244,6 +248,7 @@ impl Operations {
         let phase = self.table.get_mut(slot).map(|op| std::mem::replace(&mut op.phase, OpPhase::Refused));
         let Some(OpPhase::Delivered { outcome, .. }) = phase else { return Polled::Pending };
         self.deliveries.consumed(slot, seq);
+        self.failures.see(seq, &outcome, self.table.get(slot).map(|op| op.kind));
         if let (Outcome::Signal { pos, .. }, Some(signals)) = (&outcome, self.inbox.signals_mut()) {
             signals.consume(*pos);
         }

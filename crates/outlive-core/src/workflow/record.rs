@@ -40,6 +40,10 @@ struct Unasked {
     record: OpRecord,
     /// Its outcome, once it has one.
     outcome: Option<Recorded>,
+    /// The number of its first entry.
+    first: u64,
+    /// Whether it followed a failure that was retried, such as a clean-up, so that the code need not ask for it again.
+    is_excused: bool,
 }
 
 /// A recorded outcome with its delivery number and time.
@@ -80,7 +84,7 @@ impl Records {
     /// Returns a description of the problem if the journal is damaged.
     pub(super) fn fold(entries: &[Entry]) -> Result<Self, String> {
         let mut records = Self::default();
-        let mut ends: Vec<(Arc<str>, EntryKind)> = Vec::new();
+        let mut ends: Vec<RecordedEnd> = Vec::new();
         for entry in entries {
             if entry.seq != records.seq + 1 {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
@@ -93,7 +97,8 @@ impl Records {
                 records.refused.push(signal_pos(entry));
             }
             if entry.kind.is_outcome() {
-                ends.push((entry.op.clone(), entry.kind));
+                let is_failure = is_failure(entry);
+                ends.push(RecordedEnd { seq: entry.seq, op: entry.op.clone(), is_failure });
             }
             records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         }
@@ -101,27 +106,32 @@ impl Records {
         Ok(records)
     }
 
-    fn add(&mut self, entry: &Entry, ends: &mut Vec<(Arc<str>, EntryKind)>) -> Result<(), String> {
+    fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
-            EntryKind::Retried => self.forget_last_failures(ends),
+            EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
             EntryKind::Reopened | EntryKind::SignalDiscarded => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;
                 let record = self.of(&entry.op);
                 record.site = entry.site.clone();
+                record.first = if record.first == 0 { entry.seq } else { record.first };
                 record.add(entry)?;
             }
         }
         Ok(())
     }
 
-    /// Forgets the failures at the end of the journal, so that they are retried. Everything before them stays.
-    fn forget_last_failures(&mut self, ends: &mut Vec<(Arc<str>, EntryKind)>) {
-        while let Some((op, EntryKind::StepFailed | EntryKind::WaitTimedOut)) = ends.last() {
-            self.take(op);
-            ends.pop();
-        }
+    /// Forgets the failure that made a run fail and all failures after it, so that they are retried. If that one is not
+    /// known, those at the end of the journal are forgotten. Values stay, wherever they are.
+    fn forget_failures(&mut self, ends: &mut Vec<RecordedEnd>, failed_at: Option<u64>) {
+        let at_the_end = || ends.iter().rev().take_while(|end| end.is_failure).last().map(|end| end.seq);
+        let Some(from) = failed_at.or_else(at_the_end) else { return };
+        let is_forgotten = |end: &RecordedEnd| end.is_failure && end.seq >= from;
+        ends.iter().filter(|end| is_forgotten(end)).for_each(|end| drop(self.take(&end.op)));
+        let later = self.ops.iter_mut().filter_map(|(_, record)| record.as_mut()).filter(|record| record.first > from);
+        later.for_each(|record| record.is_excused = true);
+        ends.retain(|end| !is_forgotten(end));
     }
 
     /// Returns the record of an operation, creating it if necessary.
@@ -196,10 +206,27 @@ impl Records {
     }
 
     /// Returns the recorded operations that the code has not asked for, each with its call site. A patch is removed once
-    /// it has served its purpose, so those do not count.
+    /// it has served its purpose, and what followed a retried failure may not be needed: those do not count.
     pub fn orphans(&self) -> impl Iterator<Item = (&str, &str)> {
-        let unasked = self.ops.iter().filter_map(|(op, record)| Some((&**op, &*record.as_ref()?.site)));
-        unasked.filter(|(op, _)| ParsedIdentity::of(op).kind != OpKind::Patch.prefix())
+        let unasked = self.ops.iter().filter_map(|(op, record)| Some((op, record.as_ref()?)));
+        let orphans = unasked.filter(|(_, record)| !record.is_excused).map(|(op, record)| (&**op, &*record.site));
+        orphans.filter(|(op, _)| ParsedIdentity::of(op).kind != OpKind::Patch.prefix())
+    }
+}
+
+/// An outcome in the journal.
+struct RecordedEnd {
+    seq: u64,
+    op: Arc<str>,
+    is_failure: bool,
+}
+
+/// Returns `true` if an outcome is a failure, which a retry of the run forgets.
+fn is_failure(entry: &Entry) -> bool {
+    match entry.kind {
+        EntryKind::StepFailed | EntryKind::WaitTimedOut | EntryKind::SendRefused => true,
+        EntryKind::ChildEnded => entry.failure().is_some(),
+        _ => false,
     }
 }
 

@@ -30,7 +30,8 @@ pub(super) fn apply(batch: &mut Batch<'_>, reopen: &Reopen) -> rusqlite::Result<
     if !matches!(instance.status, Status::Failed | Status::Stuck) {
         return Ok(Answer::Refused(Refusal::Status(instance.status)));
     }
-    batch.append(num, &Entry::reopened(seq + 1, reopen.at, instance.status), instance.reported)?;
+    let entry = Entry::reopened(seq + 1, reopen.at, instance.status, instance.outcome.as_ref());
+    batch.append(num, &entry, instance.reported)?;
     let before = Some(instance.status.kind());
     let change = StatusChange { num, workflow: &instance.workflow, before, seq: seq + 1, at: reopen.at, outcome: None };
     let reported = feed::report_status(batch, change, Status::Pending, None, instance.reported)?.cast_signed();
@@ -51,6 +52,5 @@ pub(super) fn apply(batch: &mut Batch<'_>, reopen: &Reopen) -> rusqlite::Result<
 /// Returns `true` if entry `seq` is the one that this reopening would have written.
 fn has_reopened(connection: &Connection, num: u64, seq: u64, reopen: &Reopen) -> rusqlite::Result<bool> {
     let stored = row::entries(connection, num, seq.saturating_sub(1), Room::new(1))?.unwrap_or_default();
-    let is_it = |before| stored.first() == Some(&Entry::reopened(seq, reopen.at, before));
-    Ok(is_it(Status::Failed) || is_it(Status::Stuck))
+    Ok(stored.first().is_some_and(|last| last.is_reopening(reopen.at)))
 }

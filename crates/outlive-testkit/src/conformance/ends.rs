@@ -44,7 +44,7 @@ async fn is_reopened(w: &World, status: Status) -> Checked {
     same(&(held.outcome, held.note, held.ended_at), &(None, None, None))?;
     same(&(held.created_at, held.started_at), &(NOW, Some(NOW)))?;
     same(&w.wakes().await?, &vec![Wake { due: at(5_000), num }])?;
-    let reopened = Entry::reopened(3, at(5_000), status);
+    let reopened = Entry::reopened(3, at(5_000), status, None);
     same(&w.journal(num).await?, &vec![step_done(1), step_done(2), reopened])
 }
 

@@ -120,7 +120,10 @@ pub(crate) fn compare_end(
     let copy = replay(handler, &Arc::new(resident), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
-        (Status::Failed, Some(CopyEnd::Failed(failure))) => ended.outcome == Some(failure.to_payload()),
+        (Status::Failed, Some(CopyEnd::Failed(failure))) => {
+            let stored = ended.outcome.as_ref().and_then(|outcome| Failure::from_payload(outcome).ok());
+            stored.as_ref() == Some(failure)
+        }
         // The result of a cancelled run does not count, and it may have been cancelled before it did anything.
         (Status::Cancelled, end) => end.is_some() || journal.is_empty(),
         _ => false,

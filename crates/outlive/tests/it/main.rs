@@ -52,6 +52,7 @@ mod programs;
 mod progress;
 mod providing;
 mod recovery;
+mod retrying_runs;
 mod seed;
 mod service;
 mod shapes;

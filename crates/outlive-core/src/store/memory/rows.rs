@@ -400,14 +400,13 @@ impl Rows {
         let Some(row) = found.and_then(|num| self.instances.get_mut(num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
-        let again = |status| Some(&Entry::reopened(row.seq_last(), reopen.at, status)) == row.entries.last();
         if !matches!(row.instance.status, Status::Failed | Status::Stuck) {
-            if again(Status::Failed) || again(Status::Stuck) {
+            if row.entries.last().is_some_and(|last| last.is_reopening(reopen.at)) {
                 return Answer::Done;
             }
             return Answer::Refused(Refusal::Status(row.instance.status));
         }
-        let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status);
+        let entry = Entry::reopened(row.seq_last() + 1, reopen.at, row.instance.status, row.instance.outcome.as_ref());
         row.entries.push(entry.clone());
         let is_run = JobKind::of(&row.instance.workflow).is_none();
         let instance = &mut row.instance;

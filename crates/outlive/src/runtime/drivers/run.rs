@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use outlive_core::failure;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
 use outlive_core::time::Timestamp;
@@ -473,7 +474,8 @@ impl<S: RunHost> RunDriver<S> {
                 logs::run_failed(&self.resident.info, &failure);
                 state.note = self.orphans();
                 state.status = Status::Failed;
-                state.outcome = Some(failure.to_payload());
+                let entry = self.resident.lock().machine.cause_of(&failure);
+                state.outcome = Some(failure::of_run(&failure, entry));
             }
             (RunEnd::Completed(_) | RunEnd::Failed(_), Some(reason)) => {
                 state.status = Status::Cancelled;
