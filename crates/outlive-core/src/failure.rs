@@ -267,3 +267,32 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error that is its own cause. Following it never ended.
+    #[derive(Debug)]
+    struct Circle;
+
+    impl std::fmt::Display for Circle {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(&"é".repeat(MESSAGE_MAX))
+        }
+    }
+
+    impl Error for Circle {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&Circle)
+        }
+    }
+
+    #[test]
+    fn endless_causes_and_long_messages_are_cut() {
+        let failure = Failure::of(&Circle);
+        assert!(failure.message.len() < MESSAGE_MAX + 100, "{}", failure.message.len());
+        assert!(failure.message.ends_with(" … (131072 bytes in all)"));
+        assert!(failure.causes.len() <= CAUSES_MAX);
+    }
+}

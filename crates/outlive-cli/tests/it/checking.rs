@@ -68,6 +68,17 @@ async fn check(file: &Path, version: &str, words: &[&str]) -> Told {
     command.stdin(Stdio::null()).output().await.unwrap().into()
 }
 
+/// It opened its store and executed it, although somebody only wanted to know what it would do.
+#[tokio::test]
+async fn unprepared_program_executes_nothing_when_a_check_is_asked_for() {
+    let shop = Shop::open().await;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "checking::is_the_checked_program"]).env(VERSION, "unprepared");
+    let output = command.env("OUTLIVE_CHECK", shop.file()).stdin(Stdio::null()).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nothing was checked or executed"), "{said}");
+}
+
 /// The bytes of a store's files, read by another process: closing them here would free the locks of the engine.
 async fn bytes(file: &Path) -> Vec<u8> {
     let all = [file.to_owned(), file.with_extension("db-wal"), file.with_extension("db.lock")];
@@ -171,7 +182,6 @@ async fn failed_check_exits_with_code_3_and_says_why() {
     std::fs::write(&notes, "milk, tea").unwrap();
     let table = [
         (shop.file(), "none", "it started no engine with `.check_from_env()`"),
-        (shop.file(), "unprepared", "it started no engine with `.check_from_env()`"),
         (shop.file(), "none", "this program starts no engine"),
         (shop.file(), "twice", "workflow \"order\" is registered twice"),
         (notes, "same", "line 1: this is neither a store nor an export"),
