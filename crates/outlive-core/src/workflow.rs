@@ -284,8 +284,9 @@ impl Machine {
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
-        if let Some(identity) = self.ops.close(slot) {
-            self.identities.end(&identity);
+        if let Some(op) = self.ops.get(slot) {
+            self.identities.end(&op.identity);
+            self.ops.close(slot);
         }
     }
 

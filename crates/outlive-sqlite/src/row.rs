@@ -28,6 +28,18 @@ macro_rules! select_instance {
     };
 }
 
+macro_rules! insert_entry {
+    () => {
+        "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum, number"
+    };
+}
+
+macro_rules! entry_values {
+    () => {
+        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
+    };
+}
+
 const BY_NUM: &str = concat!(select_instance!(), "num = ?1");
 
 const BY_ID: &str = concat!(select_instance!(), "id = ?1");
@@ -36,8 +48,11 @@ const BY_ID: &str = concat!(select_instance!(), "id = ?1");
 const ENDED_CHILDREN: &str =
     concat!(select_instance!(), "parent = ?1 AND parent IS NOT NULL AND status IN (4, 5, 6) ORDER BY num");
 
-const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site, attempt, started, due, payload, sum, pos, \
-     number) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+/// With a position as the last parameter.
+pub(crate) const INSERT_ENTRY: &str = concat!(insert_entry!(), ", pos) VALUES (", entry_values!(), ", ?13)");
+
+/// Without a position: SQLite puts the row after all others, and need not search for its place.
+pub(crate) const APPEND_ENTRY: &str = concat!(insert_entry!(), ") VALUES (", entry_values!(), ")");
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
      WHERE instance = ?1 AND seq > ?2 ORDER BY seq";
@@ -176,11 +191,6 @@ impl FixedColumns<'_> {
     }
 }
 
-/// Prepares the statement that [`insert_entry`] runs, once per batch.
-pub(crate) fn prepare_entry(connection: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
-    connection.prepare_cached(INSERT_ENTRY)
-}
-
 /// The position of a journal entry in the feed, and its number in the feed of its instance.
 #[derive(Clone, Copy)]
 pub(crate) struct FeedPlace {
@@ -188,14 +198,14 @@ pub(crate) struct FeedPlace {
     pub(crate) number: u64,
 }
 
-/// Appends an entry to a journal.
+/// Adds an entry to a journal by [`INSERT_ENTRY`] or [`APPEND_ENTRY`]. Returns the position it has.
 pub(crate) fn insert_entry(
     statement: &mut CachedStatement<'_>,
     num: u64,
     entry: &Entry,
     place: FeedPlace,
-) -> rusqlite::Result<()> {
-    statement.execute(params![
+) -> rusqlite::Result<u64> {
+    let params = params![
         num.cast_signed(),
         entry.seq.cast_signed(),
         entry.at.as_millis(),
@@ -207,10 +217,11 @@ pub(crate) fn insert_entry(
         entry.due.map(Timestamp::as_millis),
         entry.payload.as_ref().map(Payload::as_str),
         entry.checksum(),
-        place.pos.cast_signed(),
         place.number.cast_signed(),
-    ])?;
-    Ok(())
+        place.pos.cast_signed(),
+    ];
+    let count = statement.parameter_count();
+    statement.insert(&params[..count]).map(i64::cast_unsigned)
 }
 
 /// Reads the journal of an instance past `after`, as much as there is room for, or returns what is wrong with it.

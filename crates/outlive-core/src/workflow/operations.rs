@@ -261,10 +261,10 @@ impl Operations {
         StepAttempts::of(self.at(slot, now)).finish(result);
     }
 
-    /// Removes an operation and returns its identity. An unconsumed signal returns to its place in the queue.
+    /// Removes an operation. An unconsumed signal returns to its place in the queue.
     #[inline]
-    pub(super) fn close(&mut self, slot: Slot) -> Option<Identity> {
-        let op = self.table.remove(slot)?;
+    pub(super) fn close(&mut self, slot: Slot) {
+        let Some(op) = self.table.get_mut(slot) else { return };
         match op.phase {
             OpPhase::Idle => self.idle.retain(|other| *other != slot),
             OpPhase::Starting { .. } => self.starting.retain(|other| *other != slot),
@@ -276,12 +276,12 @@ impl Operations {
         if let (Some(name), Some(signals)) = (op.spec.as_ref().and_then(Spec::awaited), self.inbox.signals_mut()) {
             signals.stop_waiting(name, slot);
             if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
-            | OpPhase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = op.phase
+            | OpPhase::Delivered { seq, outcome: Outcome::Signal { pos, payload } } = &op.phase
             {
-                signals.give_back(name, pos, seq, payload);
+                signals.give_back(name, *pos, *seq, payload.clone());
             }
         }
-        Some(op.identity)
+        self.table.remove(slot);
     }
 
     /// Returns `true` if an outcome waits to be delivered.

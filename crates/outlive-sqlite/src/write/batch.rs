@@ -15,7 +15,9 @@ pub(super) struct Batch<'a> {
     /// The epoch under which this handle executes, 0 if it does not.
     pub(super) epoch: u64,
     pub(super) prior: PriorAttempt,
-    insert_entry: CachedStatement<'a>,
+    /// The statements that add entries, once they are needed.
+    append_entry: Option<CachedStatement<'a>>,
+    insert_entry: Option<CachedStatement<'a>>,
 }
 
 /// Whether an earlier attempt to write this very batch may have made it durable.
@@ -35,7 +37,7 @@ impl<'a> Batch<'a> {
     ) -> rusqlite::Result<Self> {
         cache.load_marks(connection)?;
         let epoch = if cache.marks.epoch == epoch { epoch } else { 0 };
-        Ok(Self { connection, cache, epoch, prior, insert_entry: row::prepare_entry(connection)? })
+        Ok(Self { connection, cache, epoch, prior, append_entry: None, insert_entry: None })
     }
 
     /// Returns `true` if `epoch` is the one of the lease held here.
@@ -51,6 +53,23 @@ impl<'a> Batch<'a> {
     /// Appends an entry to the journal of an instance whose lifecycle events have taken `reported` numbers so far.
     pub(super) fn append(&mut self, num: u64, entry: &Entry, reported: u64) -> rusqlite::Result<()> {
         let place = FeedPlace { pos: self.cache.next_in_feed(), number: entry.seq + reported };
-        row::insert_entry(&mut self.insert_entry, num, entry, place)
+        let last = std::mem::replace(&mut self.cache.last_entry, place.pos);
+        // Entries are appended, unless something else has the position after the last one.
+        let is_next = place.pos == last + 1;
+        let (statement, sql) = match is_next {
+            true => (&mut self.append_entry, row::APPEND_ENTRY),
+            false => (&mut self.insert_entry, row::INSERT_ENTRY),
+        };
+        let statement = match statement {
+            Some(statement) => statement,
+            none => none.insert(self.connection.prepare_cached(sql)?),
+        };
+        let pos = row::insert_entry(statement, num, entry, place)?;
+        debug_assert_eq!(pos, place.pos, "the last entry was removed unnoticed");
+        if pos != place.pos {
+            let mut statement = self.connection.prepare_cached("UPDATE entry SET pos = ?2 WHERE pos = ?1")?;
+            statement.execute([pos.cast_signed(), place.pos.cast_signed()])?;
+        }
+        Ok(())
     }
 }

@@ -98,6 +98,8 @@ pub(super) struct WriterCache {
     facts: HashMap<u64, Known, BuildHasherDefault<Spread>>,
     /// How many reserved feed positions are left.
     feed_left: u64,
+    /// The feed position of the last entry in the file; 0 if that is not known.
+    pub(super) last_entry: u64,
     /// The counter changes of this batch.
     moves: BTreeMap<(Name, u8), i64>,
     /// What is wrong with instances whose claim found damage. SQLite commits nothing in a transaction that has hit a
@@ -258,6 +260,7 @@ impl WriterCache {
     /// Rolls back a part of a batch. Cached facts may be stale after that, so all are dropped.
     pub(super) fn restore(&mut self, saved: CacheState) {
         (self.marks, self.feed_left, self.moves) = (saved.marks, saved.feed_left, saved.moves);
+        self.last_entry = 0;
         self.facts.clear();
     }
 

@@ -61,6 +61,7 @@ struct Queue {
 
 impl Queue {
     /// Adds to the last batch, or starts a new one.
+    #[inline]
     fn push(&mut self, write: Write, reply: WriteReply) {
         if self.batches.back().is_none_or(|last| last.writes.len() >= BATCH_MAX) {
             self.batches.push_back(std::mem::take(&mut self.spare));
@@ -99,6 +100,7 @@ struct WriteBatch {
 }
 
 impl WriteBatch {
+    #[inline]
     fn push(&mut self, write: Write, reply: WriteReply) {
         self.writes.push(write);
         self.replies.push(reply);
@@ -170,6 +172,7 @@ impl Committer {
     }
 
     /// Adds a write to the next batch.
+    #[inline]
     pub(crate) fn submit(&self, write: Write, reply: WriteReply) {
         let mut queue = self.lock();
         if queue.closed.is_some() {

@@ -37,14 +37,15 @@ impl OpTable {
 
     /// Removes an operation with its timer. Its slot is free from here on.
     #[inline]
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<Op> {
-        let op = self.slots.get_mut(slot.0).and_then(Option::take)?;
-        self.free.push(slot.0);
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Some(place) = self.slots.get_mut(slot.0) else { return };
+        let Some(op) = place else { return };
         self.working -= usize::from(op.is_working());
         if let Some(due) = op.timer {
             self.timers.remove(&(due, slot));
         }
-        Some(op)
+        *place = None;
+        self.free.push(slot.0);
     }
 
     pub(super) fn get(&self, slot: Slot) -> Option<&Op> {

@@ -271,22 +271,22 @@ impl<S: RunHost> RunDriver<S> {
                 drop(state);
                 return self.flush(None);
             }
-            drop(state);
             // Deliveries first: between them, there are no polls to make up for.
-            if self.user.deliver_next(&self.resident) || self.user.wake_next(&self.resident) {
+            let delivered = self.user.deliver_next(&mut state);
+            if let Some(wake_up) = delivered.or_else(|| self.user.wake_next(&mut state)) {
+                drop(state);
+                self.user.wake(&self.resident, &wake_up);
                 if turns > TURNS_MAX && self.user.is_woken() {
                     return self.flush(None);
                 }
                 continue;
             }
-            let mut state = self.resident.lock();
             if let Some(sentence) = self.script.strict_trouble(&state.machine) {
                 drop(state);
                 return self.end(RunEnd::Stuck(sentence));
             }
             let has_acted = state.act(self.resident.now()) || state.machine.has_deliverable();
             self.user.add_wakes(state.machine.take_wakes());
-            drop(state);
             if !has_acted && !self.user.has_wakes() {
                 break;
             }

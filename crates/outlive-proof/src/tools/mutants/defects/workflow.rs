@@ -228,9 +228,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A signal taken by a wait that lost its race is lost. Breaks P4.",
         edits: &[Edit {
             file: OPERATIONS,
-            original: "signals.give_back(name, pos, seq, payload);",
+            original: "signals.give_back(name, *pos, *seq, payload.clone());",
             replacement: r#"if !crate::defect::is_on("SignalNotGivenBack") {
-                    signals.give_back(name, pos, seq, payload);
+                    signals.give_back(name, *pos, *seq, payload.clone());
                 }"#,
         }],
     },

@@ -11,7 +11,7 @@ use super::script::Script;
 use crate::instance::logs;
 use crate::instance::panics;
 use crate::instance::polls::ROUND;
-use crate::instance::resident::{ResidentRun, RunWaker};
+use crate::instance::resident::{ResidentRun, ResidentState, RunWaker};
 use crate::runtime::begin::NotBegun;
 use crate::workflow::WorkflowFuture;
 
@@ -36,6 +36,14 @@ pub(super) struct UserFuture {
     /// Whether user code repeats what it did before, and the delivery after which it may do something new.
     is_replay: bool,
     new_from: u64,
+}
+
+/// What is left of waking an operation once the run is unlocked.
+pub(super) enum WakeUp {
+    /// Nothing: the operation is polled with the run.
+    Done,
+    /// A part of the future that has its own waker.
+    Part(Waker),
 }
 
 impl UserFuture {
@@ -114,66 +122,69 @@ impl UserFuture {
     /// future in between is polled as often as its operations were woken; those polled with the run itself are woken
     /// together.
     #[inline]
-    pub(super) fn wake_next(&mut self, resident: &ResidentRun) -> bool {
+    pub(super) fn wake_next(&mut self, state: &mut ResidentState) -> Option<WakeUp> {
         self.is_besides = true;
-        let mut has_woken = false;
+        let mut woken = None;
         while let Some(slot) = self.wakes.pop_front() {
-            let mut state = resident.lock();
             let Some(waker) = state.waker(slot) else { continue };
             if waker.will_wake(&self.waker) {
-                (self.is_woken, has_woken) = (true, true);
+                self.is_woken = true;
+                woken = Some(WakeUp::Done);
                 continue;
             }
-            if has_woken {
+            if woken.is_some() {
                 self.wakes.push_front(slot);
                 break;
             }
             let waker = waker.clone();
             state.regions.expect_poll(&waker);
-            drop(state);
-            self.wake(resident, &waker);
-            return true;
+            return Some(WakeUp::Part(waker));
         }
-        has_woken
+        woken
     }
 
     /// Delivers one more outcome to user code, once every future has been polled as often as in a replay, or more often
     /// by a multiple of [`ROUND`].
     #[inline]
-    pub(super) fn deliver_next(&mut self, resident: &ResidentRun) -> bool {
-        let mut state = resident.lock();
+    pub(super) fn deliver_next(&mut self, state: &mut ResidentState) -> Option<WakeUp> {
         let is_owing = self.polls_besides != 0 || state.regions.has_debts();
         if is_owing && state.machine.has_deliverable() {
             if state.is_sequential(&self.run_waker, &self.waker) {
                 state.regions.forgive();
                 self.polls_besides = 0;
             } else if let Some(waker) = state.regions.next_owed() {
-                drop(state);
                 self.is_besides = true;
-                self.wake(resident, &waker);
-                return true;
+                return Some(self.wake_up(&waker));
             } else if self.polls_besides != 0 {
                 (self.is_besides, self.is_woken) = (true, true);
-                return true;
+                return Some(WakeUp::Done);
             }
         }
-        let slot = state.machine.deliver();
-        self.is_replay = self.is_replay && state.machine.operations().delivered() < self.new_from;
-        let waker = slot.and_then(|slot| state.waker(slot)).cloned();
-        waker.iter().for_each(|waker| state.regions.expect_delivery(waker));
-        drop(state);
         self.is_besides = false;
-        waker.into_iter().for_each(|waker| self.wake(resident, &waker));
-        slot.is_some()
+        let slot = state.machine.deliver()?;
+        self.is_replay = self.is_replay && state.machine.operations().delivered() < self.new_from;
+        let woken = state.waker(slot).map(|waker| self.wake_up(waker));
+        if let Some(WakeUp::Part(waker)) = &woken {
+            state.regions.expect_delivery(waker);
+        }
+        Some(woken.unwrap_or(WakeUp::Done))
     }
 
-    /// Wakes an operation on behalf of the run.
-    fn wake(&mut self, resident: &ResidentRun, waker: &Waker) {
+    /// Wakes the run itself, or returns what is left to wake.
+    fn wake_up(&mut self, waker: &Waker) -> WakeUp {
         if waker.will_wake(&self.waker) {
-            return self.is_woken = true;
+            self.is_woken = true;
+            return WakeUp::Done;
         }
-        resident.polling(|| waker.wake_by_ref());
-        self.is_woken |= self.run_waker.take();
+        WakeUp::Part(waker.clone())
+    }
+
+    /// Wakes a part of the future on behalf of the run, which must not be locked.
+    pub(super) fn wake(&mut self, resident: &ResidentRun, wake_up: &WakeUp) {
+        if let WakeUp::Part(waker) = wake_up {
+            resident.polling(|| waker.wake_by_ref());
+            self.is_woken |= self.run_waker.take();
+        }
     }
 
     /// Drops the future. A panic in that can only be logged.
