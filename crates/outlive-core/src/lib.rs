@@ -17,6 +17,7 @@ pub mod queue;
 pub mod retry;
 pub mod schedule;
 mod scratch;
+mod small_map;
 pub mod status;
 pub mod store;
 pub mod throttle;

@@ -445,7 +445,7 @@ impl Ctx {
     pub fn try_get<T: Send + Sync + 'static>(&self) -> Result<&T, Error> {
         let found = self.resident.env.provided.get();
         if found.is_err() && self.resident.env.unmade.contains(&std::any::TypeId::of::<T>()) {
-            self.resident.lock().unmade.get_or_insert(std::any::type_name::<T>());
+            self.resident.lock().findings_mut().unmade.get_or_insert(std::any::type_name::<T>());
         }
         found
     }

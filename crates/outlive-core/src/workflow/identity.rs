@@ -1,16 +1,16 @@
 //! Operation identity: scope, kind, name, and key or occurrence, as one readable text.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::scratch;
+use crate::small_map::SmallMap;
 
 use super::spec::OpKind;
 
 /// Counts the calls and the outstanding operations of each base, and numbers occurrences.
 #[derive(Default)]
-pub(super) struct Identities(BTreeMap<Arc<str>, Calls>);
+pub(super) struct Identities(SmallMap<Arc<str>, Calls>);
 
 #[derive(Default)]
 struct Calls {
@@ -82,7 +82,7 @@ impl Identities {
     pub(super) fn take(&mut self, base: Arc<str>) -> Identity {
         let calls = match self.0.get_mut(&base) {
             Some(calls) => calls,
-            None => self.0.entry(base.clone()).or_default(),
+            None => self.0.or_default(base.clone()),
         };
         calls.called += 1;
         calls.outstanding += 1;

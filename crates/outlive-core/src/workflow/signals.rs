@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::payload::Payload;
+use crate::small_map::SmallMap;
 
 use super::Slot;
 use super::spec::ChildKey;
@@ -10,12 +11,12 @@ use super::spec::ChildKey;
 /// Signals and waits by name. A signal bound to a wait that then lost a race returns to its old place.
 #[derive(Default)]
 pub(super) struct Signals {
-    free: BTreeMap<Box<str>, VecDeque<(u64, Payload)>>,
+    free: SmallMap<Box<str>, VecDeque<(u64, Payload)>>,
     /// For each signal that is bound but not consumed, the entry that bound it last. Only dropping that wait returns
     /// the signal: an earlier wait may be dropped when the signal has long been bound to another.
     given: BTreeMap<u64, u64>,
     /// The waits, in order of their first poll.
-    waiting: BTreeMap<Box<str>, Vec<Slot>>,
+    waiting: SmallMap<Box<str>, Vec<Slot>>,
 }
 
 impl Signals {
@@ -23,7 +24,7 @@ impl Signals {
     pub(super) fn put(&mut self, name: &str, pos: u64, payload: Payload) {
         let queue = match self.free.get_mut(name) {
             Some(queue) => queue,
-            None => self.free.entry(name.into()).or_default(),
+            None => self.free.or_default(name.into()),
         };
         let place = queue.partition_point(|(other, _)| *other < pos);
         if queue.get(place).is_none_or(|(other, _)| *other != pos) {
@@ -41,9 +42,9 @@ impl Signals {
         // Most runs have no wait, or no signal for it. One with many children waits for many names.
         if self.free.len() < self.waiting.len() {
             let arrived = self.free.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name);
-            return arrived.filter(|name| self.waiting.contains_key(*name)).cloned().collect();
+            return arrived.filter(|name| self.waiting.get(*name).is_some()).cloned().collect();
         }
-        self.waiting.keys().filter(|name| self.first(name).is_some()).cloned().collect()
+        self.waiting.iter().map(|(name, _)| name).filter(|name| self.first(name).is_some()).cloned().collect()
     }
 
     /// Returns the waits for this name and the first signal with it, if there are both.
@@ -97,7 +98,7 @@ impl Signals {
     pub(super) fn wait(&mut self, name: &str, slot: Slot) {
         match self.waiting.get_mut(name) {
             Some(slots) => slots.push(slot),
-            None => drop(self.waiting.insert(name.into(), vec![slot])),
+            None => *self.waiting.or_default(name.into()) = vec![slot],
         }
     }
 
@@ -113,6 +114,6 @@ impl Signals {
 
     /// Returns all waits, by name.
     pub(super) fn waits(&self) -> impl Iterator<Item = Slot> {
-        self.waiting.values().flatten().copied()
+        self.waiting.iter().flat_map(|(_, slots)| slots).copied()
     }
 }

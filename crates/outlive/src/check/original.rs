@@ -56,7 +56,7 @@ impl Original<'_> {
         let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
             !(is_ending || is_strict && machine.records().has_orphans())
         });
-        if let Some(type_name) = resident.lock().unmade {
+        if let Some(type_name) = resident.lock().findings().and_then(|findings| findings.unmade) {
             return Err(Verdict::NeedsValue { type_name: type_name.to_owned() });
         }
         copy.map_err(|problem| match problem {
@@ -101,7 +101,7 @@ impl Original<'_> {
         let state = copy.resident.lock();
         if let Some(trouble) = state.machine.trouble() {
             let sentence = trouble.0.clone();
-            return Err(match state.mistyped.clone() {
+            return Err(match state.findings().and_then(|findings| findings.mistyped.clone()) {
                 Some(what) => Verdict::TypeChanged { what, sentence },
                 None => stuck(sentence),
             });

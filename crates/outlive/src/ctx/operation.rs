@@ -128,14 +128,13 @@ impl OpenOperation {
                 drop(state);
                 let read = read(self.name(), &payload);
                 state = self.resident.lock();
-                read.err().map(|sentence| state.unread.insert(slot, (self.words(), sentence)));
+                read.err().map(|sentence| state.findings_mut().unread.insert(slot, (self.words(), sentence)));
             }
         }
         let polled = state.poll(slot, now);
         match polled {
             Polled::Ready(_) => {
                 self.slot = None;
-                state.unread.remove(&slot);
                 state.consumed(slot);
             }
             _ => state.polled(slot, cx.waker()),
@@ -151,7 +150,7 @@ impl OpenOperation {
     /// Makes the run stuck, because what is recorded for this operation does not deserialize as its type.
     pub(crate) fn get_stuck(&self, sentence: String) {
         let mut state = self.resident.lock();
-        state.mistyped.get_or_insert_with(|| self.words());
+        state.findings_mut().mistyped.get_or_insert_with(|| self.words());
         state.machine.fail(sentence);
     }
 

@@ -38,14 +38,21 @@ pub(crate) struct ResidentState {
     pub(crate) regions: Regions,
     /// Whether a step used a durable operation since this was last checked.
     pub(crate) is_misplaced: bool,
+    /// What a check wants to know, once there is something. Most runs have nothing of it.
+    findings: Option<Box<Findings>>,
+    /// The number of draws from each random stream, by scope and stream.
+    pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
+}
+
+/// What is found out about the code of a run while it is replayed.
+#[derive(Default)]
+pub(crate) struct Findings {
     /// The operation whose record does not decode as its type, once there is one.
     pub(crate) mistyped: Option<String>,
     /// In the copy of a check: outstanding operations whose record does not decode, each with its name and a sentence.
     pub(crate) unread: BTreeMap<Slot, (String, String)>,
     /// The type of a value that was requested and that a check does not make, once there is one.
     pub(crate) unmade: Option<&'static str>,
-    /// The number of draws from each random stream, by scope and stream.
-    pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
 }
 
 /// How one operation is polled.
@@ -85,9 +92,7 @@ impl ResidentRun {
             polling: Vec::new(),
             regions: Regions::default(),
             is_misplaced: false,
-            mistyped: None,
-            unread: BTreeMap::new(),
-            unmade: None,
+            findings: None,
             draws: Default::default(),
         };
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
@@ -183,6 +188,8 @@ impl ResidentState {
 
     fn polling_mut(&mut self, slot: Slot) -> &mut Polling {
         if self.polling.len() <= slot.0 {
+            // Most runs have one outstanding operation at a time.
+            self.polling.reserve_exact(usize::from(self.polling.is_empty()));
             self.polling.resize_with(slot.0 + 1, Polling::default);
         }
         &mut self.polling[slot.0]
@@ -223,7 +230,7 @@ impl ResidentState {
 
     pub(crate) fn close(&mut self, slot: Slot) {
         self.machine.close(slot);
-        self.unread.remove(&slot);
+        self.forget_unread(slot);
         let waker = self.polling.get_mut(slot.0).and_then(|polling| polling.waker.take());
         waker.into_iter().for_each(|waker| self.regions.leave(&waker));
     }
@@ -231,11 +238,29 @@ impl ResidentState {
     /// Notes that an operation is ready, so its slot is free. The run's waker is kept, as the next operation is most
     /// likely polled with it.
     pub(crate) fn consumed(&mut self, slot: Slot) {
+        self.forget_unread(slot);
         let polling = self.polling.get_mut(slot.0);
         let waker = polling.and_then(|polling| polling.waker.take_if(|own| !self.regions.is_run(own)));
         if let Some(waker) = waker {
             self.regions.polled(&waker);
             self.regions.leave(&waker);
+        }
+    }
+
+    /// Returns what was found out, if anything.
+    pub(crate) fn findings(&self) -> Option<&Findings> {
+        self.findings.as_deref()
+    }
+
+    /// Returns what was found out, for adding to it.
+    pub(crate) fn findings_mut(&mut self) -> &mut Findings {
+        self.findings.get_or_insert_default()
+    }
+
+    /// Notes that an operation is no longer outstanding.
+    fn forget_unread(&mut self, slot: Slot) {
+        if let Some(findings) = &mut self.findings {
+            findings.unread.remove(&slot);
         }
     }
 

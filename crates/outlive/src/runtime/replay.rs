@@ -252,7 +252,10 @@ fn replay_aloud(
     }
     let (last, unread) = {
         let state = resident.lock();
-        (state.machine.operations().asked(), state.unread.values().next().cloned())
+        (
+            state.machine.operations().asked(),
+            state.findings().and_then(|findings| findings.unread.values().next().cloned()),
+        )
     };
     let asked = asked.unwrap_or_else(|| last.clone());
     // A panic while a copy is dropped is reported by the run itself.

@@ -89,6 +89,8 @@ pub(crate) struct Begin {
 
 /// The state of the run in the store.
 enum RunPhase {
+    /// Owned, and not begun.
+    New,
     /// Owned and running.
     Running,
     /// The commit that resumes it is in progress. No body may run before it is durable.
@@ -106,23 +108,23 @@ enum RunPhase {
 impl<S: RunHost> RunDriver<S> {
     pub(crate) fn new(resident: Arc<ResidentRun>, host: S, begin: Begin) -> Self {
         let Begin { script, epoch, new_from } = begin;
-        let mut driver = Self {
+        Self {
             user: UserFuture::new(&resident, new_from),
             resident,
             host,
             epoch,
             script,
-            phase: RunPhase::Running,
+            phase: RunPhase::New,
             is_stopping: false,
             is_leaving: false,
             timer: None,
             arrivals: Arrivals::default(),
-        };
-        driver.begin();
-        driver
+        }
     }
 
+    /// Calls the workflow function.
     fn begin(&mut self) {
+        self.phase = RunPhase::Running;
         if let Err(problem) = self.user.begin(&self.resident, &self.script) {
             self.resident.lock().machine.fail(problem.into_sentence());
         }
@@ -155,7 +157,7 @@ impl<S: RunHost> RunDriver<S> {
                 }
             }
             RunPhase::Closing(_) => self.close(),
-            RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
+            RunPhase::New | RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
         }
         self.is_stopping && self.is_idle() && self.leave()
     }
@@ -554,6 +556,9 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        if matches!(this.phase, RunPhase::New) {
+            this.begin();
+        }
         let mut is_due = this.user.is_woken() && matches!(this.phase, RunPhase::Running);
         for _ in 0..TURNS_MAX {
             if !is_due && !this.resident.mailbox.take(cx, &mut this.arrivals) {

@@ -89,11 +89,8 @@ impl Loader {
         let Registered { handler, is_strict } = registered;
         let script = Script { handler, is_strict, input, journal };
         let begin = Begin { script, epoch: self.services.epoch, new_from };
-        let task = async move {
-            RunDriver::new(resident, services, begin).await;
-        };
         // With a cooperative budget, tokio's own macros would wake the run from outside.
-        let task = tokio::spawn(tokio::task::unconstrained(task));
+        let task = tokio::spawn(tokio::task::unconstrained(RunDriver::new(resident, services, begin)));
         self.services.residency.set_abort(num, task.abort_handle());
     }
 
