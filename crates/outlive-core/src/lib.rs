@@ -12,6 +12,7 @@ pub mod journal;
 pub mod kind;
 pub mod lifecycle;
 pub mod message;
+pub mod origin;
 pub mod payload;
 pub mod queue;
 pub mod retry;

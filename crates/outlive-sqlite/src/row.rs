@@ -8,6 +8,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::origin::{Origin, TraceContext};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Epoch, StartWrite};
@@ -23,7 +24,8 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline FROM instance \
+         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline, \
+         version, trace FROM instance \
          WHERE "
     };
 }
@@ -97,7 +99,9 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
     let deadline = time(row, 22);
     let fixed =
         FixedColumns { id: &id, workflow: &workflow, input: &input, tags: tags.as_deref(), seed, at: created_at };
-    let sum = fixed.sum(parent.as_ref(), deadline);
+    let version = optional_text(row, 23).map(|version| Name::recorded(&version));
+    let origin = Origin::new(version, optional_text(row, 24).map(|trace| TraceContext::recorded(&trace)));
+    let sum = fixed.sum(parent.as_ref(), deadline, origin.as_deref());
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
         Some(_) if int(row, 10) != Some(i64::from(sum)) => {
@@ -125,6 +129,7 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
         parent,
         deadline,
+        origin,
     };
     InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
@@ -152,7 +157,7 @@ pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
 pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
     let (id, workflow, input) = (start.id.as_str(), start.workflow.as_str(), start.input.as_str());
     let fixed = FixedColumns { id, workflow, input, tags, seed: start.seed, at: start.at };
-    fixed.sum(start.parent.as_ref(), start.deadline)
+    fixed.sum(start.parent.as_ref(), start.deadline, start.origin.as_deref())
 }
 
 /// The columns of an instance that every instance has and that never change.
@@ -166,11 +171,15 @@ struct FixedColumns<'a> {
 }
 
 impl FixedColumns<'_> {
-    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>) -> u32 {
+    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>, origin: Option<&Origin>) -> u32 {
         let sum = Sum::new().text(self.id).text(self.workflow).text(self.input).optional(self.tags);
         let mut sum = sum.number(self.seed).number(self.at.as_millis().cast_unsigned());
         if let Some(parent) = parent {
             sum = sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into());
+        }
+        if let Some(Origin { version, trace }) = origin {
+            let (version, trace) = (version.as_ref().map(Name::as_str), trace.as_ref().map(TraceContext::as_str));
+            sum = sum.optional(version).optional(trace);
         }
         deadline.map_or(sum, |deadline| sum.number(deadline.as_millis().cast_unsigned())).end()
     }

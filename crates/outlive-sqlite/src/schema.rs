@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The version of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 5;
+pub(crate) const VERSION: i64 = 6;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -53,6 +53,8 @@ CREATE TABLE instance (
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,
+    version     TEXT,
+    trace       TEXT,
     parent_id   TEXT,
     note        TEXT,
     input       TEXT NOT NULL,
@@ -181,7 +183,7 @@ CREATE TABLE tag (
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 5), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 6), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

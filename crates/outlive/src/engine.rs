@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
 use outlive_core::store::Store;
 use outlive_core::store::query::{Counts, Filter};
 use serde::de::DeserializeOwned;
@@ -99,7 +100,7 @@ pub struct Builder {
     #[cfg(feature = "http")]
     sinks: Vec<HttpSink>,
     seed: Option<u64>,
-    version: Option<String>,
+    version: Option<Name>,
     lock_wait: Duration,
     /// `true` if the environment may ask it to check instead of executing.
     is_checkable: bool,
@@ -737,6 +738,10 @@ impl Builder {
 
     /// Names the version of the code; by default, the executable file identifies it.
     ///
+    /// Runs that this engine starts are stamped with it: see [`RunInfo::version`](crate::RunInfo::version) and
+    /// [`Filter::version`](crate::Filter::version). A child has the version that started it, not the one of its
+    /// parent. A run that was started by a [`Client`] of another process, or on the command line, has none.
+    ///
     /// If the version differs from the previous process's, each parked run is replayed once, in the background and
     /// without side effects. A run resumes if the new code would not leave it waiting where it is.
     ///
@@ -744,11 +749,20 @@ impl Builder {
     /// # use outlive::prelude::*;
     /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").workflow("double", double).version(env!("CARGO_PKG_VERSION")).start().await?;
+    /// let engine = Engine::open("memory:").workflow("double", double).version("2026-11-16").start().await?;
+    /// engine.start(double, &21).await?.result().await?;
+    /// assert_eq!(engine.count(Filter::runs().version("2026-11-16")).await?.total(), 1);
+    /// assert_eq!(Engine::open("memory:").version("").start().await.unwrap_err().code(), "name");
     /// # Ok(()) }
     /// ```
-    pub fn version(mut self, version: impl Into<String>) -> Self {
-        self.version = Some(version.into());
+    ///
+    /// [`start`](Self::start) returns [`Error::Name`] if the text is empty, longer than 200 bytes, or contains a control
+    /// character.
+    pub fn version(mut self, version: impl AsRef<str>) -> Self {
+        match Name::new("version", version.as_ref()) {
+            Ok(version) => self.version = Some(version),
+            Err(error) => self.refuse(error.into()),
+        }
         self
     }
 

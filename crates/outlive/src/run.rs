@@ -113,18 +113,23 @@ pub struct RunInfo {
     pub parent: Option<String>,
     /// Whether this is a child that continues when its parent ends.
     pub is_detached: bool,
+    /// The version of the code that started the run, if the engine that started it
+    /// [had one](crate::Builder::version).
+    pub version: Option<String>,
     /// When the run is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
 }
 
 impl RunInfo {
     pub(crate) fn of(instance: Instance) -> Self {
+        let version = instance.version().map(str::to_owned);
         let is_failed = instance.status == Status::Failed;
         let (output, failure) = match instance.outcome {
             Some(outcome) if is_failed => (None, Some(recorded_failure(&outcome))),
             outcome => (outcome, None),
         };
         Self {
+            version,
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             status: instance.status,

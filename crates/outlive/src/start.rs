@@ -261,6 +261,7 @@ impl StartCall {
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
+            origin: shared.services.as_ref().and_then(|services| services.env.origin.clone()),
             seed: shared.random.number(),
             tags: self.tags.into_map(),
             deadline,

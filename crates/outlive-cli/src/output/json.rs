@@ -20,6 +20,8 @@ pub(crate) struct StatusJson {
 pub(crate) struct RunJson {
     id: String,
     workflow: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     #[serde(flatten)]
     status: StatusJson,
     created_at: String,
@@ -76,6 +78,7 @@ impl RunJson {
         Self {
             id: info.id.clone(),
             workflow: info.workflow.clone(),
+            version: info.version.clone(),
             status: info.status.into(),
             created_at: info.created_at.to_string(),
             started_at: info.started_at.map(|at| at.to_string()),

@@ -1,6 +1,7 @@
 //! Writes to a store, each one an all-or-nothing change, and their results.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::checksum::Sum;
 use crate::child::{ChildOutcome, Parent};
@@ -9,6 +10,7 @@ use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::origin::Origin;
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
@@ -106,6 +108,8 @@ pub struct StartWrite {
     pub workflow: Name,
     /// The input as JSON.
     pub input: Payload,
+    /// Where it comes from.
+    pub origin: Option<Arc<Origin>>,
     /// The seed of the random streams of the run; chosen once.
     pub seed: u64,
     /// Labels for searching.
@@ -135,6 +139,7 @@ impl StartWrite {
             id: push.id.clone(),
             workflow: push.job.clone(),
             input: Payload::recorded("null"),
+            origin: None,
             seed: push.seed,
             tags: BTreeMap::new(),
             at: push.at,

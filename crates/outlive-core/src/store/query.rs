@@ -1,6 +1,7 @@
 //! The read path of a store, separate from the write path.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::child::Parent;
 use crate::id::{Epoch, InstanceNum, Name};
@@ -8,6 +9,7 @@ use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::origin::{Origin, TraceContext};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -37,6 +39,8 @@ pub struct Instance {
     pub outcome: Option<Payload>,
     /// A note for people: why it is stuck or was cancelled.
     pub note: Option<String>,
+    /// Where it comes from.
+    pub origin: Option<Arc<Origin>>,
     /// The seed of its random streams.
     pub seed: u64,
     /// Labels for searching.
@@ -67,6 +71,18 @@ impl Instance {
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.recoveries >= SUSPECT_RECOVERIES
+    }
+
+    /// Returns the version of the code that started it, if that had one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.origin.as_ref()?.version.as_ref().map(Name::as_str)
+    }
+
+    /// Returns the trace that its start belongs to, if there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.origin.as_ref()?.trace.as_ref()
     }
 
     /// Returns `true` if its start is in the future. Until then it is not claimed, and only a message that ends it
@@ -193,6 +209,8 @@ pub struct Filter {
     pub created_before: Option<Timestamp>,
     /// Tags that the instance must have, all of them.
     pub tags: BTreeMap<String, String>,
+    /// The version of the code that started it.
+    pub version: Option<String>,
     /// The number of the run whose children to select.
     pub parent: Option<InstanceNum>,
 }
@@ -258,6 +276,13 @@ impl Filter {
         self
     }
 
+    /// Selects instances that were started by this version of the code.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
     /// Selects the children of a run, by its number.
     #[must_use]
     pub fn children_of(mut self, parent: InstanceNum) -> Self {
@@ -275,6 +300,7 @@ impl Filter {
             && self.created_from.is_none_or(|from| instance.created_at >= from)
             && self.created_before.is_none_or(|before| instance.created_at < before)
             && self.tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value))
+            && self.version.as_deref().is_none_or(|version| instance.version() == Some(version))
             && self.parent.is_none_or(|num| instance.parent.as_ref().is_some_and(|parent| parent.num == num))
     }
 }

@@ -1,6 +1,7 @@
 //! Effects: what a run starts and sends elsewhere, as writes in the commit of its own entry.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use crate::event::Event;
 use crate::id::{Epoch, LENGTH_MAX, Name};
 use crate::journal::SentTo;
 use crate::message::Message;
+use crate::origin::Origin;
 use crate::payload::Payload;
 use crate::queue::{PushTarget, PushWrite};
 use crate::status::{Status, StatusKind};
@@ -54,6 +56,8 @@ pub struct StartEffect {
     pub input: Payload,
     /// The id. Without one, a child is named for its parent and its operation, and any other run gets a new id.
     pub id: Option<Name>,
+    /// Where it comes from.
+    pub origin: Option<Arc<Origin>>,
     /// Labels for searching.
     pub tags: BTreeMap<String, String>,
     /// When it may start.
@@ -179,7 +183,7 @@ impl EffectSpec {
                     (None, None) => source.new_id(),
                 };
                 let to = SentTo { id: id.to_string(), detached: start.parent.as_ref().map(|one| one.is_detached) };
-                let StartEffect { workflow, input, tags, due, parent, .. } = start.clone();
+                let StartEffect { workflow, input, origin, tags, due, parent, .. } = start.clone();
                 let deadline = start.deadline.map(|limit| at.after(limit));
                 let due = deadline.map_or(due, |deadline| due.min(deadline));
                 // The parent of an existing run would wait for an outcome that is reported to somebody else.
@@ -189,6 +193,7 @@ impl EffectSpec {
                     id,
                     workflow,
                     input,
+                    origin,
                     seed,
                     tags,
                     at,

@@ -26,6 +26,7 @@ fn child(id: Option<&str>, is_detached: bool) -> EffectSpec {
         workflow: Name::recorded("ship"),
         input: Payload::recorded("1"),
         id: id.map(Name::recorded),
+        origin: None,
         tags: Default::default(),
         due: Timestamp::AT_ONCE,
         deadline: None,

@@ -113,6 +113,7 @@ impl Author {
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),
             input: self.random.pick(&[json("1"), json("[2]")]),
+            origin: self.random.origin(),
             seed: self.random.next(),
             tags: self.random.tags(),
             at: self.moment(),

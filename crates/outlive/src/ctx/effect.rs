@@ -12,6 +12,7 @@ use outlive_core::id::Name;
 use outlive_core::journal::SentTo;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
+use outlive_core::origin::Origin;
 use outlive_core::queue::PushTarget;
 use outlive_core::store::commit::Refusal;
 use outlive_core::time::Timestamp;
@@ -386,7 +387,17 @@ impl StartOptions {
         let effect = codec::encode("the input", input, env.max_payload).map(|input| {
             fit = std::mem::replace(&mut fit, Ok(())).and_then(|()| env.names.check_input(&workflow, &input));
             let (workflow, tags, due) = (workflow.clone(), Default::default(), Timestamp::AT_ONCE);
-            EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None, deadline: None })
+            let origin = Origin::inherited(env.origin.as_ref(), ctx.resident.info.origin.as_ref());
+            EffectSpec::Start(StartEffect {
+                workflow,
+                input,
+                id: None,
+                origin,
+                tags,
+                due,
+                parent: None,
+                deadline: None,
+            })
         });
         let effect = OpenEffect::open(ctx, (kind, workflow.as_str()), None, effect, Location::caller()).fits(fit);
         Self { effect, tags: Tags::default() }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::id::Epoch;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::origin::Origin;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 use outlive_core::store::query::Filter;
@@ -67,7 +68,12 @@ impl Builder {
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let env = Arc::new(Env { hook: self.hook, is_paranoid: self.is_paranoid, ..env });
+        let env = Arc::new(Env {
+            hook: self.hook,
+            origin: Origin::new(self.version, None),
+            is_paranoid: self.is_paranoid,
+            ..env
+        });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
         let random = Arc::new(RandomSource::new(self.seed));
         let services = Services::new(ServiceSetup {
@@ -162,6 +168,6 @@ impl Builder {
     /// itself.
     fn code(&self) -> Option<u64> {
         let has_file = matches!(self.place, StoreSource::Path(_));
-        if has_file || self.version.is_some() { deploy::code(self.version.as_deref()) } else { None }
+        if has_file || self.version.is_some() { deploy::code(self.version.as_ref().map(Name::as_str)) } else { None }
     }
 }

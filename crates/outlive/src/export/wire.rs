@@ -6,6 +6,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::origin::{Origin, TraceContext};
 use outlive_core::payload::{Payload, present};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::query::Instance;
@@ -58,6 +59,10 @@ pub(super) struct RunLine {
     outcome: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     seed: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     tags: BTreeMap<String, String>,
@@ -143,6 +148,8 @@ impl RunLine {
             input: raw(&instance.input),
             outcome: instance.outcome.as_ref().map(raw),
             note: instance.note.clone(),
+            version: instance.version().map(str::to_owned),
+            trace: instance.trace().map(|trace| trace.as_str().to_owned()),
             seed: instance.seed,
             tags: instance.tags.clone(),
             recoveries: instance.recoveries,
@@ -185,6 +192,10 @@ impl RunLine {
             input: payload(&self.input),
             outcome: self.outcome.as_deref().map(payload),
             note: self.note,
+            origin: Origin::new(
+                self.version.as_deref().map(Name::recorded),
+                self.trace.as_deref().map(TraceContext::recorded),
+            ),
             seed: self.seed,
             tags: self.tags,
             recoveries: self.recoveries,

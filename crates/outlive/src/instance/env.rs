@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::failure::Failure;
+use outlive_core::origin::Origin;
 use outlive_core::payload::Payload;
 
 use crate::clock::Clock;
@@ -54,6 +55,8 @@ pub(crate) struct Env {
     /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) max_payload: usize,
+    /// The origin of runs that are started here, if they are not part of a trace.
+    pub(crate) origin: Option<Arc<Origin>>,
     /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a copy of the run.
@@ -73,6 +76,7 @@ impl Env {
             provided,
             unmade: Vec::new(),
             max_payload,
+            origin: None,
             hook: None,
             is_paranoid: false,
             attempts: Arc::default(),

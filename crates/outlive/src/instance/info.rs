@@ -1,9 +1,11 @@
 //! The information a run has about itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use outlive_core::child::Parent;
-use outlive_core::id::InstanceNum;
+use outlive_core::id::{InstanceNum, Name};
+use outlive_core::origin::Origin;
 #[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -39,6 +41,7 @@ pub struct Info {
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
     pub(crate) parent: Option<Box<Parent>>,
+    pub(crate) origin: Option<Arc<Origin>>,
 }
 
 impl Info {
@@ -58,6 +61,23 @@ impl Info {
     pub fn parent_id(&self) -> Option<&str> {
         self.parent.as_ref().map(|parent| parent.id.as_str())
     }
+
+    /// Returns the version of the code that started the run, if the engine that started it
+    /// [had one](crate::Builder::version). It stays the same, whichever version executes the run later.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn origin(ctx: Ctx, _: ()) -> Result<Option<String>> { Ok(ctx.info().version().map(str::to_owned)) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let engine = Engine::open("memory:").workflow("origin", origin).version("2026-11-16").start().await?;
+    /// let run = engine.start(origin, &()).await?;
+    /// assert_eq!(run.result().await?.as_deref(), Some("2026-11-16"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.origin.as_ref()?.version.as_ref().map(Name::as_str)
+    }
 }
 
 #[cfg(feature = "tokio")]
@@ -73,6 +93,7 @@ impl Info {
             num: instance.num,
             seed: instance.seed,
             parent: instance.parent.clone().map(Box::new),
+            origin: instance.origin.clone(),
         }
     }
 }

@@ -187,6 +187,7 @@ impl Rows {
             input: start.input.clone(),
             outcome: None,
             note: None,
+            origin: start.origin.clone(),
             seed: start.seed,
             tags: start.tags.clone(),
             recoveries: 0,

@@ -136,6 +136,7 @@ impl Outbox {
             id: run_id(id)?,
             workflow,
             input,
+            origin: self.env.shared.origin.clone(),
             seed: random.number(),
             tags: Default::default(),
             at: now,

@@ -156,6 +156,7 @@ impl Worker {
             num,
             seed: start.seed,
             parent: start.parent.clone().map(Box::new),
+            origin: start.origin.clone(),
         };
         self.loader.spawn(info, Brought::new(start.input.clone()));
     }
