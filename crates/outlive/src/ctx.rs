@@ -2,7 +2,9 @@
 
 mod call;
 mod child;
+mod codec;
 mod effect;
+mod layered;
 mod map;
 mod operation;
 mod patch;
@@ -96,7 +98,8 @@ impl Ctx {
     #[track_caller]
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
     where
-        B: StepBody<M>,
+        B: StepBody<M> + 'a,
+        M: 'a,
         B::Output: Serialize + DeserializeOwned,
         B::Error: Into<BoxError>,
     {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "testing")]
 mod kit;
+mod observe;
 mod provide;
 mod start;
 
@@ -25,6 +26,7 @@ use crate::error::{BoxError, Error};
 use crate::events::Subscribe;
 use crate::export::Source;
 use crate::instance::env::{Env, PAYLOAD_MAX, StepHook};
+use crate::instance::layers::Layer;
 use crate::job::{AnyJob, JobPage, JobSummary};
 use crate::run::{PageMark, Run, RunPage};
 use crate::runtime::handlers::JobDefinition;
@@ -88,6 +90,7 @@ pub struct Builder {
     place: StoreSource,
     registry: Registry,
     provided: Provided,
+    layers: Vec<Box<dyn Layer>>,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
@@ -354,6 +357,7 @@ impl Builder {
             place,
             registry: Registry::default(),
             provided: Provided::default(),
+            layers: Vec::new(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
@@ -733,36 +737,6 @@ impl Builder {
     /// ```
     pub fn check_from_env(mut self) -> Self {
         self.is_checkable = true;
-        self
-    }
-
-    /// Names the version of the code; by default, the executable file identifies it.
-    ///
-    /// Runs that this engine starts are stamped with it: see [`RunInfo::version`](crate::RunInfo::version) and
-    /// [`Filter::version`](crate::Filter::version). A child has the version that started it, not the one of its
-    /// parent. A run that was started by a [`Client`] of another process, or on the command line, has none.
-    ///
-    /// If the version differs from the previous process's, each parked run is replayed once, in the background and
-    /// without side effects. A run resumes if the new code would not leave it waiting where it is.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").workflow("double", double).version("2026-11-16").start().await?;
-    /// engine.start(double, &21).await?.result().await?;
-    /// assert_eq!(engine.count(Filter::runs().version("2026-11-16")).await?.total(), 1);
-    /// assert_eq!(Engine::open("memory:").version("").start().await.unwrap_err().code(), "name");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// [`start`](Self::start) returns [`Error::Name`] if the text is empty, longer than 200 bytes, or contains a control
-    /// character.
-    pub fn version(mut self, version: impl AsRef<str>) -> Self {
-        match Name::new("version", version.as_ref()) {
-            Ok(version) => self.version = Some(version),
-            Err(error) => self.refuse(error.into()),
-        }
         self
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod attempts;
 pub(crate) mod codec;
 pub(crate) mod env;
 pub(crate) mod info;
+pub(crate) mod layers;
 pub(crate) mod logs;
 pub(crate) mod mailbox;
 pub(crate) mod panics;

@@ -109,6 +109,13 @@ pub fn Ok<T>(value: T) -> Result<T, BoxError> {
     Result::Ok(value)
 }
 
+/// Layers: code around runs, steps and handlers. See [`Layer`](layer::Layer).
+pub mod layer {
+    #[cfg(feature = "tokio")]
+    pub use crate::instance::layers::ObservedHandler;
+    pub use crate::instance::layers::{Inner, Layer, LayerFuture, ObservedRun, ObservedStep, OnExit, RunExit};
+}
+
 /// The items most programs need.
 ///
 /// ```

@@ -68,12 +68,9 @@ impl Builder {
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let env = Arc::new(Env {
-            hook: self.hook,
-            origin: Origin::new(self.version, None),
-            is_paranoid: self.is_paranoid,
-            ..env
-        });
+        let origin = Origin::new(self.version, None);
+        let (hook, layers, is_paranoid) = (self.hook, self.layers, self.is_paranoid);
+        let env = Arc::new(Env { hook, origin, layers, is_paranoid, ..env });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
         let random = Arc::new(RandomSource::new(self.seed));
         let services = Services::new(ServiceSetup {

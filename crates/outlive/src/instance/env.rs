@@ -12,6 +12,7 @@ use outlive_core::payload::Payload;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::attempts::Attempts;
+use crate::instance::layers::Layer;
 use crate::instance::logs::Silence;
 use crate::instance::target::Names;
 
@@ -57,6 +58,8 @@ pub(crate) struct Env {
     pub(crate) max_payload: usize,
     /// The origin of runs that are started here, if they are not part of a trace.
     pub(crate) origin: Option<Arc<Origin>>,
+    /// Code around runs, steps and handlers, outermost first.
+    pub(crate) layers: Vec<Box<dyn Layer>>,
     /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a copy of the run.
@@ -77,6 +80,7 @@ impl Env {
             unmade: Vec::new(),
             max_payload,
             origin: None,
+            layers: Vec::new(),
             hook: None,
             is_paranoid: false,
             attempts: Arc::default(),

@@ -40,6 +40,7 @@ mod jobs_stuck;
 mod jobs_task;
 mod jobs_values;
 mod kit_on_sqlite;
+mod layers;
 mod logs;
 mod old_names;
 mod owners;

@@ -36,7 +36,7 @@ use crate::instance::resident::ResidentRun;
 use crate::runtime::awaited;
 use crate::runtime::{family, stuck};
 
-use end::RunEnd;
+pub(crate) use end::RunEnd;
 pub(crate) use script::Script;
 use user::{TURNS_MAX, UserFuture};
 
@@ -101,6 +101,8 @@ enum RunPhase {
     Closing(RunEnd),
     /// The commit that ends it is in progress, with this result of the user's future.
     Ending(RunEnd),
+    /// That commit is durable.
+    Ended(RunEnd),
 }
 
 impl<S: RunHost> RunDriver<S> {
@@ -155,7 +157,7 @@ impl<S: RunHost> RunDriver<S> {
                 }
             }
             RunPhase::Closing(_) => self.close(),
-            RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
+            RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) | RunPhase::Ended(_) => {}
         }
         self.is_stopping && self.is_idle() && self.leave()
     }
@@ -222,6 +224,9 @@ impl<S: RunHost> RunDriver<S> {
             (Answer::Done, RunPhase::Ending(_)) => {
                 self.drop_future();
                 self.resident.mailbox.close();
+                if let RunPhase::Ending(end) = std::mem::replace(&mut self.phase, RunPhase::Running) {
+                    self.phase = RunPhase::Ended(end);
+                }
                 true
             }
             (Answer::Done, RunPhase::Pausing) => {
@@ -542,6 +547,14 @@ impl<S: RunHost> RunDriver<S> {
     fn drop_future(&mut self) {
         self.user.drop_future(&self.resident);
     }
+
+    /// Returns how the run ended, if that is durable.
+    fn take_end(&mut self) -> Option<RunEnd> {
+        let RunPhase::Ended(end) = std::mem::replace(&mut self.phase, RunPhase::Running) else { return None };
+        let is_cancelled = matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_));
+        let reason = self.resident.lock().machine.inbox().cancel_reason().map(ToOwned::to_owned);
+        Some(reason.filter(|_| is_cancelled).map_or(end, RunEnd::Terminated))
+    }
 }
 
 /// Returns the state of a run that resumes.
@@ -550,9 +563,10 @@ fn resumed(at: Timestamp) -> NewState {
 }
 
 impl<S: RunHost + Unpin> Future for RunDriver<S> {
-    type Output = ();
+    /// How the run ended, if it did.
+    type Output = Option<RunEnd>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let mut is_due = this.user.is_woken() && matches!(this.phase, RunPhase::Running);
         for _ in 0..TURNS_MAX {
@@ -561,7 +575,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
             }
             is_due = false;
             if this.turn() {
-                return Poll::Ready(());
+                return Poll::Ready(this.take_end());
             }
             if this.user.is_woken() && matches!(this.phase, RunPhase::Running) {
                 // Others want their turn. This run continues right after.

@@ -13,10 +13,11 @@ use outlive_core::store::commit::{Claimed, Commit, NewState, Write};
 use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
 
 use crate::instance::info::Info;
+use crate::instance::layers::{self, ObservedRun};
 use crate::instance::mailbox::Mailbox;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::committer::WriteReply;
-use crate::runtime::drivers::run::{Begin, RunDriver, Script};
+use crate::runtime::drivers::run::{Begin, RunDriver, RunEnd, Script};
 use crate::runtime::registry::{Registered, Registry};
 use crate::runtime::services::Services;
 use crate::runtime::{family, stuck};
@@ -89,11 +90,14 @@ impl Loader {
         let Registered { handler, is_strict } = registered;
         let script = Script { handler, is_strict, input, journal };
         let begin = Begin { script, epoch: self.services.epoch, new_from };
-        let task = async move {
-            RunDriver::new(resident, services, begin).await;
-        };
+        let is_observed = !services.env.layers.is_empty();
         // With a cooperative budget, tokio's own macros would wake the run from outside.
-        let task = tokio::spawn(tokio::task::unconstrained(task));
+        let task = match is_observed {
+            true => tokio::spawn(tokio::task::unconstrained(observed(resident, services, begin))),
+            false => tokio::spawn(tokio::task::unconstrained(async move {
+                RunDriver::new(resident, services, begin).await;
+            })),
+        };
         self.services.residency.set_abort(num, task.abort_handle());
     }
 
@@ -120,6 +124,15 @@ impl Loader {
         let reply = WriteReply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
         self.services.committer.submit(Write::Commit(commit), reply);
     }
+}
+
+/// Drives a run with the layers around its execution.
+async fn observed(resident: Arc<ResidentRun>, services: Arc<Services>, begin: Begin) {
+    let (run, layers) = (resident.clone(), &services.env.clone().layers);
+    let seen = ObservedRun { info: &run.info, number: run.info.num.0, is_replay: begin.new_from > 0 };
+    let exits = layers::begin(layers, &seen);
+    let end = RunDriver::new(resident, services, begin).await;
+    layers::end(exits, &run.info, &RunEnd::exit(end.as_ref()));
 }
 
 /// What a run is loaded with.
