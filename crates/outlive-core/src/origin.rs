@@ -21,6 +21,15 @@ impl Origin {
         (version.is_some() || trace.is_some()).then(|| Arc::new(Self { version, trace }))
     }
 
+    /// Returns the origin of a run that is started `here`, as part of a trace if there is one.
+    #[must_use]
+    pub fn traced(here: Option<&Arc<Self>>, trace: Option<TraceContext>) -> Option<Arc<Self>> {
+        match trace {
+            Some(trace) => Self::new(here.and_then(|here| here.version.clone()), Some(trace)),
+            None => here.cloned(),
+        }
+    }
+
     /// Returns the origin of a run that another one starts: the version that executes now, `here`, and the trace of
     /// the run that starts it.
     #[must_use]

@@ -7,6 +7,7 @@ pub(crate) mod info;
 pub(crate) mod layers;
 pub(crate) mod logs;
 pub(crate) mod mailbox;
+pub(crate) mod meters;
 pub(crate) mod panics;
 pub(crate) mod polls;
 #[cfg(feature = "tokio")]
@@ -14,3 +15,5 @@ pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod tags;
 pub(crate) mod target;
+#[cfg(feature = "tokio")]
+pub(crate) mod traces;

@@ -114,6 +114,8 @@ pub mod layer {
     #[cfg(feature = "tokio")]
     pub use crate::instance::layers::ObservedHandler;
     pub use crate::instance::layers::{Inner, Layer, LayerFuture, ObservedRun, ObservedStep, OnExit, RunExit};
+    #[cfg(feature = "opentelemetry")]
+    pub use crate::instance::traces::OpenTelemetry;
 }
 
 /// The items most programs need.
@@ -160,6 +162,8 @@ mod guide {
     mod changing_code {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
+    #[doc = include_str!("../../../docs/guide/observing.md")]
+    mod observing {}
     #[doc = include_str!("../../../docs/guide/jobs.md")]
     mod jobs {}
     #[doc = include_str!("../../../docs/guide/schedules.md")]

@@ -116,6 +116,8 @@ pub struct RunInfo {
     /// The version of the code that started the run, if the engine that started it
     /// [had one](crate::Builder::version).
     pub version: Option<String>,
+    /// The trace that the start of the run belongs to, as a W3C `traceparent`, if it was started as part of one.
+    pub traceparent: Option<String>,
     /// When the run is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
 }
@@ -123,6 +125,7 @@ pub struct RunInfo {
 impl RunInfo {
     pub(crate) fn of(instance: Instance) -> Self {
         let version = instance.version().map(str::to_owned);
+        let traceparent = instance.trace().map(|trace| trace.parent().to_owned());
         let is_failed = instance.status == Status::Failed;
         let (output, failure) = match instance.outcome {
             Some(outcome) if is_failed => (None, Some(recorded_failure(&outcome))),
@@ -130,6 +133,7 @@ impl RunInfo {
         };
         Self {
             version,
+            traceparent,
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             status: instance.status,

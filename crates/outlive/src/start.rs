@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
+use outlive_core::origin::Origin;
 use outlive_core::payload::Payload;
 use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::time::Timestamp;
@@ -13,6 +14,7 @@ use outlive_core::time::Timestamp;
 use crate::error::Error;
 use crate::instance::tags::Tags;
 use crate::instance::target::{Names, deadline, run_id};
+use crate::instance::traces::StartSpan;
 use crate::run::Run;
 use crate::runtime::call::PendingCall;
 use crate::runtime::shared::Shared;
@@ -256,12 +258,14 @@ impl StartCall {
             }
             _ => Epoch(0),
         };
+        let span = StartSpan::begin(&self.workflow, &id);
+        let trace = span.trace();
         let start = commit::StartWrite {
             parent: None,
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
-            origin: shared.services.as_ref().and_then(|services| services.env.origin.clone()),
+            origin: Origin::traced(shared.services.as_ref().and_then(|services| services.env.origin.as_ref()), trace),
             seed: shared.random.number(),
             tags: self.tags.into_map(),
             deadline,
@@ -273,6 +277,7 @@ impl StartCall {
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
+        drop(span);
         match answer? {
             Answer::Started { num, created, is_driven } => {
                 if created && !is_driven && owner != Epoch(0) {

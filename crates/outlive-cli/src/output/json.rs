@@ -22,6 +22,8 @@ pub(crate) struct RunJson {
     workflow: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
     #[serde(flatten)]
     status: StatusJson,
     created_at: String,
@@ -79,6 +81,7 @@ impl RunJson {
             id: info.id.clone(),
             workflow: info.workflow.clone(),
             version: info.version.clone(),
+            traceparent: info.traceparent.clone(),
             status: info.status.into(),
             created_at: info.created_at.to_string(),
             started_at: info.started_at.map(|at| at.to_string()),

@@ -23,6 +23,7 @@ pub(crate) fn of(info: &RunInfo, children: &Counts, fit: Fit) -> String {
         ("children", (total > 0).then(|| format!("{total}: {}", by_status(children)))),
         ("tags", Some(tags.join(" ")).filter(|tags| !tags.is_empty())),
         ("version", info.version.clone()),
+        ("trace", info.traceparent.clone()),
         ("created", Some(moment(info.created_at))),
         ("started", info.started_at.map(moment)),
         ("ended", info.ended_at.map(moment)),

@@ -15,6 +15,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::env::Env;
+use crate::instance::meters;
 use crate::instance::panics;
 use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
@@ -64,6 +65,7 @@ impl Builder {
         }
         self.problem.clone().map_or(Ok(()), Err)?;
         panics::note_places();
+        meters::describe();
         let (code, is_owner) = (self.code(), matches!(self.place, StoreSource::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::origin::Origin;
+use outlive_core::origin::{Origin, TraceContext};
 #[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -77,6 +77,23 @@ impl Info {
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.origin.as_ref()?.version.as_ref().map(Name::as_str)
+    }
+
+    /// Returns the trace that the start of the run belongs to, as a W3C `traceparent`. A run has one if it was started
+    /// with the feature `opentelemetry` and a tracer provider. It stays the same through restarts, and children have
+    /// that of their parent.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn post(_url: &str, _header: Option<&str>) -> Result<()> { Ok(()) }
+    /// async fn notify(ctx: Ctx, url: String) -> Result<()> {
+    ///     Ok(ctx.step("post", || post(&url, ctx.info().traceparent())).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("notify", notify); }
+    /// ```
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.origin.as_ref()?.trace.as_ref().map(TraceContext::parent)
     }
 }
 

@@ -42,6 +42,8 @@ mod jobs_values;
 mod kit_on_sqlite;
 mod layers;
 mod logs;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod old_names;
 mod owners;
 mod panics;
@@ -63,5 +65,7 @@ mod sink;
 mod store_trouble;
 mod support;
 mod time;
+#[cfg(feature = "opentelemetry")]
+mod traces;
 mod versions;
 mod waiting;

@@ -32,6 +32,7 @@ use outlive_core::workflow::Outgoing;
 
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, RareArrivals};
+use crate::instance::meters;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::awaited;
 use crate::runtime::{family, stuck};
@@ -317,7 +318,10 @@ impl<S: RunHost> RunDriver<S> {
             let none = || Outgoing { seq_before: locked.machine.recorder().seq(), ..Outgoing::default() };
             outgoing.unwrap_or_else(none)
         };
-        outgoing.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
+        for entry in &outgoing.entries {
+            logs::entry(&self.resident.info, entry);
+            meters::entry(&self.resident.info, entry);
+        }
         self.submit(outgoing, state);
     }
 
@@ -487,6 +491,7 @@ impl<S: RunHost> RunDriver<S> {
                 state.note = Some(reason);
             }
         }
+        meters::run_ended(&self.resident.info, state.status, now);
         self.phase = RunPhase::Ending(end);
         self.flush(Some(state));
     }

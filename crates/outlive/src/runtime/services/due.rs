@@ -63,6 +63,11 @@ impl DueQueue {
         self.claims().is_empty()
     }
 
+    /// Returns how many instances wait for a place.
+    pub(crate) fn len(&self) -> usize {
+        self.claims().len()
+    }
+
     /// Returns `true` if there is room for this many more.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.claims().has_room(more)

@@ -15,6 +15,7 @@ use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
 use crate::instance::info::Info;
 use crate::instance::layers::{self, ObservedRun};
 use crate::instance::mailbox::Mailbox;
+use crate::instance::meters;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::committer::WriteReply;
 use crate::runtime::drivers::run::{Begin, RunDriver, RunEnd, Script};
@@ -85,6 +86,7 @@ impl Loader {
         if self.services.is_stopping() {
             resident.mailbox.post(|arrivals| arrivals.is_stopping = true);
         }
+        meters::execution(&resident.info.workflow, new_from > 0);
         let services = self.services.clone();
         let journal = if self.services.env.is_paranoid { journal } else { Vec::new() };
         let Registered { handler, is_strict } = registered;
@@ -105,6 +107,7 @@ impl Loader {
     fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
         self.services.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
+        meters::run_ended(&info, status, self.services.now());
         let state = NewState {
             status,
             wake: None,
