@@ -7,14 +7,14 @@ use crate::id::Name;
 
 /// Where a run comes from. Chosen by its start, and never changed. Runs without it share `None`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Origin {
+pub struct RunOrigin {
     /// The version of the code that accepted the start.
     pub version: Option<Name>,
     /// The trace that the start belongs to.
     pub trace: Option<TraceContext>,
 }
 
-impl Origin {
+impl RunOrigin {
     /// Returns an origin to store, or `None` if there is nothing to know about it.
     #[must_use]
     pub fn new(version: Option<Name>, trace: Option<TraceContext>) -> Option<Arc<Self>> {
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn child_has_the_version_that_runs_and_the_trace_of_its_parent() {
         let of = |version: Option<&str>, trace: Option<&str>| {
-            Origin::new(version.map(Name::recorded), trace.and_then(|parent| TraceContext::new(parent, "")))
+            RunOrigin::new(version.map(Name::recorded), trace.and_then(|parent| TraceContext::new(parent, "")))
         };
         let cases = [
             (of(Some("2"), None), of(Some("1"), Some(PARENT)), of(Some("2"), Some(PARENT))),
@@ -150,7 +150,7 @@ mod tests {
             (None, None, None),
         ];
         for (here, starter, child) in cases {
-            assert_eq!(Origin::inherited(here.as_ref(), starter.as_ref()), child);
+            assert_eq!(RunOrigin::inherited(here.as_ref(), starter.as_ref()), child);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::Kinds;
 use outlive_core::message::Message;
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, OnConflict, SendWrite, StartWrite, Write};
@@ -122,7 +122,7 @@ fn start(bytes: &mut Bytes<'_>, token: u64) -> (StartWrite, Status) {
         id: Name::new("run id", &word(bytes)).unwrap_or_else(|_| Name::recorded("a")),
         workflow: Name::new("workflow name", &word(bytes)).unwrap_or_else(|_| Name::recorded("w")),
         input: Payload::recorded("1"),
-        origin: Origin::new(bytes.maybe(word).map(|version| Name::recorded(&version)), None),
+        origin: RunOrigin::new(bytes.maybe(word).map(|version| Name::recorded(&version)), None),
         seed: 1,
         tags,
         at,

@@ -8,7 +8,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::origin::{Origin, TraceContext};
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Epoch, StartWrite};
@@ -100,7 +100,7 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
     let fixed =
         FixedColumns { id: &id, workflow: &workflow, input: &input, tags: tags.as_deref(), seed, at: created_at };
     let version = optional_text(row, 23).map(|version| Name::recorded(&version));
-    let origin = Origin::new(version, optional_text(row, 24).map(|trace| TraceContext::recorded(&trace)));
+    let origin = RunOrigin::new(version, optional_text(row, 24).map(|trace| TraceContext::recorded(&trace)));
     let sum = fixed.sum(parent.as_ref(), deadline, origin.as_deref());
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
@@ -171,13 +171,13 @@ struct FixedColumns<'a> {
 }
 
 impl FixedColumns<'_> {
-    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>, origin: Option<&Origin>) -> u32 {
+    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>, origin: Option<&RunOrigin>) -> u32 {
         let sum = Sum::new().text(self.id).text(self.workflow).text(self.input).optional(self.tags);
         let mut sum = sum.number(self.seed).number(self.at.as_millis().cast_unsigned());
         if let Some(parent) = parent {
             sum = sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into());
         }
-        if let Some(Origin { version, trace }) = origin {
+        if let Some(RunOrigin { version, trace }) = origin {
             let (version, trace) = (version.as_ref().map(Name::as_str), trace.as_ref().map(TraceContext::as_str));
             sum = sum.optional(version).optional(trace);
         }

@@ -98,7 +98,8 @@ impl Ctx {
     #[track_caller]
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
     where
-        B: StepBody<M> + 'a,
+        B: StepBody<M>,
+        B: 'a,
         M: 'a,
         B::Output: Serialize + DeserializeOwned,
         B::Error: Into<BoxError>,

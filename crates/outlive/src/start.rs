@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::time::Timestamp;
@@ -265,7 +265,10 @@ impl StartCall {
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
-            origin: Origin::traced(shared.services.as_ref().and_then(|services| services.env.origin.as_ref()), trace),
+            origin: RunOrigin::traced(
+                shared.services.as_ref().and_then(|services| services.env.origin.as_ref()),
+                trace,
+            ),
             seed: shared.random.number(),
             tags: self.tags.into_map(),
             deadline,

@@ -10,7 +10,7 @@ use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
-use crate::origin::Origin;
+use crate::origin::RunOrigin;
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
@@ -109,7 +109,7 @@ pub struct StartWrite {
     /// The input as JSON.
     pub input: Payload,
     /// Where it comes from.
-    pub origin: Option<Arc<Origin>>,
+    pub origin: Option<Arc<RunOrigin>>,
     /// The seed of the random streams of the run; chosen once.
     pub seed: u64,
     /// Labels for searching.

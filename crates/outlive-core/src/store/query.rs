@@ -9,7 +9,7 @@ use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
-use crate::origin::{Origin, TraceContext};
+use crate::origin::{RunOrigin, TraceContext};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -40,7 +40,7 @@ pub struct Instance {
     /// A note for people: why it is stuck or was cancelled.
     pub note: Option<String>,
     /// Where it comes from.
-    pub origin: Option<Arc<Origin>>,
+    pub origin: Option<Arc<RunOrigin>>,
     /// The seed of its random streams.
     pub seed: u64,
     /// Labels for searching.

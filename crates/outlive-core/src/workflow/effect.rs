@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::id::{Epoch, LENGTH_MAX, Name};
 use crate::journal::SentTo;
 use crate::message::Message;
-use crate::origin::Origin;
+use crate::origin::RunOrigin;
 use crate::payload::Payload;
 use crate::queue::{PushTarget, PushWrite};
 use crate::status::{Status, StatusKind};
@@ -57,7 +57,7 @@ pub struct StartEffect {
     /// The id. Without one, a child is named for its parent and its operation, and any other run gets a new id.
     pub id: Option<Name>,
     /// Where it comes from.
-    pub origin: Option<Arc<Origin>>,
+    pub origin: Option<Arc<RunOrigin>>,
     /// Labels for searching.
     pub tags: BTreeMap<String, String>,
     /// When it may start.

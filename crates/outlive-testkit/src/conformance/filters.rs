@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::StartWrite;
 use outlive_core::store::query::{Filter, Instance};
@@ -165,7 +165,7 @@ async fn tags_are_compared_literally(w: &mut World) -> Checked {
 
 async fn version_filter_matches_the_whole_version(w: &mut World) -> Checked {
     for (id, version) in [("a", "1"), ("b", "1.0"), ("c", "1%"), ("d", "1")] {
-        let origin = Origin::new(Some(name(version)), None);
+        let origin = RunOrigin::new(Some(name(version)), None);
         w.start(&StartWrite { origin, ..w.new_start(id) }).await?;
     }
     start_all(w, &["e"]).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
-use outlive_core::origin::{Origin, TraceContext};
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::status::StatusKind;
 use outlive_core::store::query::Filter;
 use outlive_core::time::Timestamp;
@@ -27,11 +27,11 @@ impl Random {
         tags
     }
 
-    pub(crate) fn origin(&mut self) -> Option<Arc<Origin>> {
+    pub(crate) fn origin(&mut self) -> Option<Arc<RunOrigin>> {
         let version = self.is(2).then(|| Name::recorded(self.pick(&VERSIONS)));
         let trace =
             self.is(4).then(|| TraceContext::recorded("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
-        Origin::new(version, trace)
+        RunOrigin::new(version, trace)
     }
 
     pub(crate) fn filter(&mut self) -> Filter {

@@ -1,6 +1,6 @@
 //! Promises about creating an instance.
 
-use outlive_core::origin::{Origin, TraceContext};
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Epoch, OnConflict, Refusal, StartWrite, Write};
 use outlive_core::store::query::{Instance, Wake};
@@ -29,7 +29,7 @@ async fn start_keeps_every_field(w: &mut World) -> Checked {
     let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1");
-    let origin = Origin::new(Some(name("2026-11-16")), trace);
+    let origin = RunOrigin::new(Some(name("2026-11-16")), trace);
     let start = StartWrite {
         origin: origin.clone(),
         seed: u64::MAX,

@@ -12,7 +12,7 @@ use outlive_core::id::Name;
 use outlive_core::journal::SentTo;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::queue::PushTarget;
 use outlive_core::store::commit::Refusal;
 use outlive_core::time::Timestamp;
@@ -387,7 +387,7 @@ impl StartOptions {
         let effect = codec::encode("the input", input, env.max_payload).map(|input| {
             fit = std::mem::replace(&mut fit, Ok(())).and_then(|()| env.names.check_input(&workflow, &input));
             let (workflow, tags, due) = (workflow.clone(), Default::default(), Timestamp::AT_ONCE);
-            let origin = Origin::inherited(env.origin.as_ref(), ctx.resident.info.origin.as_ref());
+            let origin = RunOrigin::inherited(env.origin.as_ref(), ctx.resident.info.origin.as_ref());
             EffectSpec::Start(StartEffect {
                 workflow,
                 input,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::id::{Epoch, Name};
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 use outlive_core::store::query::Filter;
@@ -70,7 +70,7 @@ impl Builder {
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let origin = Origin::new(self.version, None);
+        let origin = RunOrigin::new(self.version, None);
         let (hook, layers, is_paranoid) = (self.hook, self.layers, self.is_paranoid);
         let env = Arc::new(Env { hook, origin, layers, is_paranoid, ..env });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());

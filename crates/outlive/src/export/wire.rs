@@ -6,7 +6,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::origin::{Origin, TraceContext};
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::payload::{Payload, present};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::query::Instance;
@@ -192,7 +192,7 @@ impl RunLine {
             input: payload(&self.input),
             outcome: self.outcome.as_deref().map(payload),
             note: self.note,
-            origin: Origin::new(
+            origin: RunOrigin::new(
                 self.version.as_deref().map(Name::recorded),
                 self.trace.as_deref().map(TraceContext::recorded),
             ),

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::failure::Failure;
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 
 use crate::clock::Clock;
@@ -57,7 +57,7 @@ pub(crate) struct Env {
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) max_payload: usize,
     /// The origin of runs that are started here, if they are not part of a trace.
-    pub(crate) origin: Option<Arc<Origin>>,
+    pub(crate) origin: Option<Arc<RunOrigin>>,
     /// Code around runs, steps and handlers, outermost first.
     pub(crate) layers: Vec<Box<dyn Layer>>,
     /// Called before the body of a step runs. Used only in tests.

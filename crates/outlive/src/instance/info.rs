@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
-use outlive_core::origin::{Origin, TraceContext};
+use outlive_core::origin::{RunOrigin, TraceContext};
 #[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
@@ -41,7 +41,7 @@ pub struct Info {
     pub(crate) num: InstanceNum,
     pub(crate) seed: u64,
     pub(crate) parent: Option<Box<Parent>>,
-    pub(crate) origin: Option<Arc<Origin>>,
+    pub(crate) origin: Option<Arc<RunOrigin>>,
 }
 
 impl Info {

@@ -40,4 +40,5 @@ everywhere! {
     a_family_survives_a_crash_at_every_commit: "family";
     a_cancelled_family_survives_a_crash_at_every_commit: "cancelled_family";
     what_is_sent_survives_a_crash_at_every_commit: "sending";
+    layers_survive_a_crash_at_every_commit: "layered";
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use outlive::layer::{Inner, Layer, LayerFuture, ObservedStep};
 use outlive::prelude::*;
 use outlive::workflow::WorkflowFn;
 use outlive_testkit::crash_everywhere;
@@ -40,6 +41,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     ("family", |seed| with_children(on(family, seed))),
     ("cancelled_family", |seed| with_children(on(family, seed)).cancel_at("10 min", "enough")),
     ("sending", |seed| with_children(on(sending, seed))),
+    ("layered", |seed| on(layered, seed).setup(|engine| engine.layer(Spoiler))),
 ];
 
 fn with_children(crashes: CrashEverywhere<()>) -> CrashEverywhere<()> {
@@ -354,4 +356,31 @@ async fn sending(ctx: Ctx, _: ()) -> Result<Vec<bool>> {
         _ = late => Ok(sent),
         _ = ctx.signal("nobody", "late", &1) => Ok(Vec::new()),
     }
+}
+
+// ---- layers ----
+
+/// Fails the attempts of a step after its body has run, and says more about the errors of another.
+struct Spoiler;
+
+impl Layer for Spoiler {
+    fn step<'a>(&'a self, step: &'a ObservedStep<'a>, inner: Inner<'a>) -> LayerFuture<'a> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            match (step.name, inner.run().await) {
+                ("spoiled", Ok(())) => Err(Permanent("spoiled").into()),
+                ("flaky", Err(error)) => Err(format!("{error}, in attempt {}", step.attempt).into()),
+                (_, result) => result,
+            }
+        })
+    }
+}
+
+async fn layered(ctx: Ctx, _: ()) -> Result<String> {
+    let got = effect(&ctx, "spoiled").await;
+    let spoiled = got.err().map(|error| error.to_string()).filter(|text| text.contains("spoiled"));
+    let spoiled = spoiled.ok_or("the layer was ignored")?;
+    let got = ctx.step("flaky", || world(&ctx).flaky("flaky", 2)).retry(Retry::times(5).constant("10 s")).await?;
+    ctx.sleep("1 h").await?;
+    Ok(spoiled + &got + &effect(&ctx, "after").await?)
 }

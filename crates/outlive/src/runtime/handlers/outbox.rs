@@ -7,7 +7,7 @@ use outlive_core::id::{Epoch, Name};
 use outlive_core::job::Planned;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
-use outlive_core::origin::Origin;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{PushTarget, PushWrite};
 use outlive_core::store::commit::{self, OnConflict, Write};
@@ -138,7 +138,7 @@ impl Outbox {
             id: run_id(id)?,
             workflow,
             input,
-            origin: Origin::traced(self.env.shared.origin.as_ref(), traces::current()),
+            origin: RunOrigin::traced(self.env.shared.origin.as_ref(), traces::current()),
             seed: random.number(),
             tags: Default::default(),
             at: now,
