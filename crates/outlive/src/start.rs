@@ -56,6 +56,17 @@ enum Due {
     At(Timestamp),
 }
 
+impl Due {
+    /// Returns when the run is due.
+    fn at(&self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => Timestamp::AT_ONCE,
+            Self::After(delay) => now.after(*delay),
+            Self::At(moment) => *moment,
+        }
+    }
+}
+
 impl<O> Start<O> {
     pub(crate) fn new(shared: Arc<Shared>, workflow: Result<Name, Error>, input: Result<Payload, Error>) -> Self {
         let mut problem = None;
@@ -242,11 +253,7 @@ impl StartCall {
         self.check()?;
         let shared = self.shared.clone();
         let now = shared.clock.now();
-        let due = match self.due {
-            Due::Now => Timestamp::AT_ONCE,
-            Due::After(delay) => now.after(delay),
-            Due::At(moment) => moment,
-        };
+        let due = self.due.at(now);
         let deadline = self.deadline.map(|limit| now.after(limit));
         let due = deadline.map_or(due, |deadline| due.min(deadline));
         let id =
