@@ -128,11 +128,15 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// An operation succeeded that has an undo, with the commit that records its success. Payload: what it belongs to.
+    UndoPlanned = 70,
+    /// The run has failed or was cancelled, and undoes what it has done. Payload: why.
+    Unwinding = 71,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +157,8 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::UndoPlanned,
+        Self::Unwinding,
     ];
 
     /// Returns the stored code.
@@ -188,6 +194,7 @@ impl EntryKind {
                 | Self::SendRefused
                 | Self::ChildEnded
                 | Self::Patched
+                | Self::Unwinding
         )
     }
 
@@ -215,6 +222,8 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::UndoPlanned => "undo planned",
+            Self::Unwinding => "unwinding",
         }
     }
 }

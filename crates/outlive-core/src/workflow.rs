@@ -33,6 +33,7 @@ mod record;
 mod recorder;
 mod signals;
 mod spec;
+mod undos;
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
 pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
+pub use undos::{UndoLeft, Undos, undo_identity};
 
 use crate::failure::Failure;
 use crate::journal::Entry;
@@ -158,6 +160,7 @@ impl Machine {
             ops.inbox.set_cancel(reason);
         }
         ops.children = std::mem::take(&mut records.children);
+        ops.undos = std::mem::take(&mut records.undos);
         ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
         Ok(Self {
             mode,
@@ -403,7 +406,18 @@ impl Machine {
         &mut self.ops.inbox
     }
 
+    /// Returns the undos of the run, to declare some.
+    pub fn undos_mut(&mut self) -> &mut Undos {
+        &mut self.ops.undos
+    }
+
     // ---- read by the driver and by checks ----
+
+    /// Returns the undos of the run.
+    #[must_use]
+    pub fn undos(&self) -> &Undos {
+        &self.ops.undos
+    }
 
     /// Returns the messages of the run.
     #[must_use]

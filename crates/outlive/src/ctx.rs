@@ -8,6 +8,8 @@ mod operation;
 mod patch;
 mod sleep;
 mod step;
+mod undos;
+mod unwind;
 mod wait;
 
 use std::sync::Arc;
@@ -24,7 +26,10 @@ pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
 pub use patch::Patched;
 pub use sleep::Sleep;
+pub use step::undo::{UndoBody, UndoFuture};
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
+pub use unwind::UndoAll;
+pub(crate) use unwind::{Unwinding, unwinding};
 pub use wait::Wait;
 
 use crate::error::{BoxError, Error};
@@ -178,6 +183,32 @@ impl Ctx {
     #[track_caller]
     pub fn patched(&self, name: &str) -> Patched<'_> {
         Patched::new(self, name)
+    }
+
+    /// Undoes what the run has done so far, last first: runs the [undo](Step::undo) of each step and child that has
+    /// succeeded, in all scopes. What is undone is not undone again when the run ends.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn book(what: &str) -> Result<String> { if what == "car" { Err("none left".into()) } else { Ok(what.into()) } }
+    /// # async fn give_back(_: String) -> Result<()> { Ok(()) }
+    /// async fn travel(ctx: Ctx, _: ()) -> Result<String> {
+    ///     ctx.step("book flight", || book("flight")).undo("give back flight", give_back).await?;
+    ///     if ctx.step("book car", || book("car")).undo("give back car", give_back).await.is_err() {
+    ///         ctx.undo_all().await?; // the run does not fail, so nothing is undone by itself
+    ///         return Ok("stay at home".into());
+    ///     }
+    ///     Ok("have a good trip".into())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("travel", travel).start().await?;
+    /// let run = engine.start(travel, &()).await?;
+    /// assert_eq!(run.result().await?, "stay at home");
+    /// assert_eq!(run.completed_steps().await?, ["book flight", "undo:give back flight[book flight]"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn undo_all(&self) -> UndoAll<'_> {
+        UndoAll::new(self.resident.clone())
     }
 
     /// Starts a child workflow and waits for its result. The child is a run of its own, with its own journal, and this run

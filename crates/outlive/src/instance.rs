@@ -13,3 +13,4 @@ pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod tags;
 pub(crate) mod target;
+pub(crate) mod undos;

@@ -45,7 +45,7 @@ impl Asked {
             kind: op.kind,
             is_recorded: is_over || has_begun || record.falling_back.is_some(),
             has_timeout: matches!(op.spec, Some(Spec::Wait { timeout: Some(_), .. })),
-            attempt: if op.kind == OpKind::Step { record.failed.saturating_add(1) } else { 0 },
+            attempt: if op.kind.has_attempts() { record.failed.saturating_add(1) } else { 0 },
             signal: match &op.spec {
                 Some(Spec::Wait { name, .. }) => Some(name.clone()),
                 _ => None,

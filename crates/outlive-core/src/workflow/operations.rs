@@ -14,6 +14,7 @@ mod pause;
 mod sleep;
 mod step;
 mod table;
+mod undo;
 mod wait;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use super::op::{Asked, Op, OpPhase};
 use super::record::{OpRecord, Recorded};
 use super::recorder::Recorder;
 use super::spec::{OpKind, Outcome, Spec};
+use super::undos::Undos;
 use super::{Polled, Slot, Trouble};
 
 pub use control::DEADLINE_PASSED;
@@ -62,6 +64,7 @@ pub struct Operations {
     pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
+    pub(super) undos: Undos,
 }
 
 impl Operations {
@@ -149,6 +152,7 @@ impl Operations {
             children: LiveChildren::default(),
             failures: SeenFailures::default(),
             deadline: None,
+            undos: Undos::default(),
         }
     }
 
@@ -273,6 +277,7 @@ impl Operations {
             _ => {}
         }
         self.deliveries.closed(slot);
+        self.undos.close(slot);
         if let (Some(name), Some(signals)) = (op.spec.as_ref().and_then(Spec::awaited), self.inbox.signals_mut()) {
             signals.stop_waiting(name, slot);
             if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
@@ -352,11 +357,14 @@ impl Operations {
         match op.spec() {
             Some(Spec::Step(_)) => StepAttempts::of(op).begin(),
             Some(Spec::Patch) => op.settle(EntryKind::Patched, Outcome::Patched(true)),
+            Some(Spec::Unwind(_)) => undo::unwind(&mut op),
             // A run that is cancelled may still send what its clean-up sends, but starts no children.
             Some(Spec::Effect(effect)) if !effect.is_child() || op.ops.inbox.cancel_reason().is_none() => {
                 effect::begin(&mut op);
             }
-            Some(_) if op.ops.inbox.cancel_reason().is_some() => op.settle(EntryKind::OpCancelled, Outcome::Cancelled),
+            Some(_) if op.ops.inbox.cancel_reason().is_some() && !op.ops.undos.is_unwinding() => {
+                op.settle(EntryKind::OpCancelled, Outcome::Cancelled)
+            }
             Some(&Spec::SleepFor(duration)) => sleep::begin(&mut op, now.after(duration)),
             Some(&Spec::SleepUntil(due)) => sleep::begin(&mut op, due),
             Some(Spec::Wait { name, timeout, .. }) => {
@@ -376,7 +384,7 @@ impl Operations {
         while let Some(slot) = self.table.take_due(now) {
             let mut op = self.at(slot, now);
             match op.get().map(|op| op.kind) {
-                Some(OpKind::Step) => StepAttempts::of(op).due(),
+                Some(OpKind::Step | OpKind::Undo) => StepAttempts::of(op).due(),
                 Some(OpKind::Sleep) => sleep::due(&mut op),
                 Some(OpKind::Wait) => wait::due(&mut op),
                 // The others have no timers.

@@ -14,6 +14,7 @@ use super::children::LiveChildren;
 use super::effect::RefusedEffect;
 use super::parsed::ParsedIdentity;
 use super::spec::{FailedStep, OpKind, Outcome, StepEnding};
+use super::undos::Undos;
 
 /// What the journal says about one operation.
 #[derive(Default, Debug)]
@@ -75,6 +76,8 @@ pub struct Records {
     pub(super) refused: Vec<u64>,
     /// The children that were started and have not ended, as far as the journal says.
     pub(super) children: LiveChildren,
+    /// The undos that were planned, and those that are done.
+    pub(super) undos: Undos,
 }
 
 impl Records {
@@ -109,10 +112,13 @@ impl Records {
     fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
             EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
-            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
+            EntryKind::Reopened => self.forget_failed_undos(ends),
+            EntryKind::SignalDiscarded => {}
+            EntryKind::UndoPlanned => self.undos.follow(entry)?,
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;
+                self.undos.follow(entry)?;
                 let record = self.of(&entry.op);
                 record.site = entry.site.clone();
                 record.first = if record.first == 0 { entry.seq } else { record.first };
@@ -123,14 +129,25 @@ impl Records {
     }
 
     /// Forgets the failure that made a run fail and all failures after it, so that they are retried. If that one is not
-    /// known, those at the end of the journal are forgotten. Values stay, wherever they are.
+    /// known, those at the end of the journal are forgotten. Values stay, wherever they are, unless they were undone.
     fn forget_failures(&mut self, ends: &mut Vec<RecordedEnd>, failed_at: Option<u64>) {
+        for op in self.undos.start_round(failed_at) {
+            drop(self.take(&op));
+        }
         let at_the_end = || ends.iter().rev().take_while(|end| end.is_failure).last().map(|end| end.seq);
         let Some(from) = failed_at.or_else(at_the_end) else { return };
         let is_forgotten = |end: &RecordedEnd| end.is_failure && end.seq >= from;
         ends.iter().filter(|end| is_forgotten(end)).for_each(|end| drop(self.take(&end.op)));
         let later = self.ops.iter_mut().filter_map(|(_, record)| record.as_mut()).filter(|record| record.first > from);
         later.for_each(|record| record.is_excused = true);
+        ends.retain(|end| !is_forgotten(end));
+    }
+
+    /// Forgets the undos that have failed, so that a run that is stuck with one tries it again.
+    fn forget_failed_undos(&mut self, ends: &mut Vec<RecordedEnd>) {
+        let is_forgotten =
+            |end: &RecordedEnd| end.is_failure && ParsedIdentity::of(&end.op).kind == OpKind::Undo.prefix();
+        ends.iter().filter(|end| is_forgotten(end)).for_each(|end| drop(self.take(&end.op)));
         ends.retain(|end| !is_forgotten(end));
     }
 
@@ -266,9 +283,10 @@ impl Unasked {
             EntryKind::OpCancelled => Outcome::Cancelled,
             EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
             EntryKind::Patched => Outcome::Patched(true),
+            EntryKind::Unwinding => Outcome::Unwinding(payload_of(entry)?.clone()),
             EntryKind::SendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
-            EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
+            EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::UndoPlanned => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
         };
         if self.outcome.is_some() {

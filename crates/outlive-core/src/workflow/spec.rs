@@ -37,11 +37,15 @@ pub enum OpKind {
     Push,
     /// A choice between old and new code.
     Patch,
+    /// A step that undoes what another operation has done.
+    Undo,
+    /// The point from which on a run only undoes.
+    Unwind,
 }
 
 impl OpKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Step,
         Self::Sleep,
         Self::Wait,
@@ -53,12 +57,20 @@ impl OpKind {
         Self::Send,
         Self::Push,
         Self::Patch,
+        Self::Undo,
+        Self::Unwind,
     ];
 
     /// Returns `true` if it waits for a message, and nothing is recorded before that arrives.
     #[must_use]
     pub fn is_wait(self) -> bool {
         matches!(self, Self::Wait | Self::Result)
+    }
+
+    /// Returns `true` if it has a body that runs in attempts.
+    #[must_use]
+    pub fn has_attempts(self) -> bool {
+        matches!(self, Self::Step | Self::Undo)
     }
 
     /// Returns the prefix of its identity.
@@ -76,6 +88,8 @@ impl OpKind {
             Self::Send => "send:",
             Self::Push => "push:",
             Self::Patch => "patch:",
+            Self::Undo => "undo:",
+            Self::Unwind => "unwind",
         }
     }
 }
@@ -104,6 +118,8 @@ pub enum Spec {
     Result(ChildKey),
     /// Take the new path, unless the journal was written on the old one.
     Patch,
+    /// Begin to undo, for this reason.
+    Unwind(Box<str>),
 }
 
 impl Spec {
@@ -212,6 +228,8 @@ pub enum Outcome {
     Sent(Box<SentTo>),
     /// Whether a patch applies.
     Patched(bool),
+    /// The run unwinds from here, for this reason.
+    Unwinding(Payload),
     /// The refusal of an effect.
     Refused(Box<RefusedEffect>),
     /// A signal, or the [outcome](crate::child::ChildOutcome) of a child.

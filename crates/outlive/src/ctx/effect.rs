@@ -442,7 +442,20 @@ impl StartOptions {
         });
     }
 
+    /// Returns the operation, to declare undos.
+    pub(super) fn operation_mut(&mut self) -> &mut OpenOperation {
+        &mut self.effect.operation
+    }
+
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<SentTo, Error>> {
+        if self.effect.operation.has_undos() {
+            self.change(|start| match &start.parent {
+                Some(parent) if parent.is_detached => {
+                    Err(Error::Setup("a detached child cannot have an undo: it outlives the run that would run it".into()))
+                }
+                _ => Ok(()),
+            });
+        }
         self.effect.poll(cx)
     }
 }

@@ -1,5 +1,7 @@
 //! Steps: side effects whose results are recorded once.
 
+pub(super) mod undo;
+
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
@@ -242,9 +244,17 @@ where
         B::Output: Serialize + DeserializeOwned,
         B::Error: Into<BoxError>,
     {
+        Self::of(OpenOperation::open(ctx, OpKind::Step, name, Location::caller()), body)
+    }
+
+    fn of(operation: OpenOperation, body: B) -> Self
+    where
+        B::Output: Serialize + DeserializeOwned,
+        B::Error: Into<BoxError>,
+    {
         let codec = Codec { encode: Payload::encode, decode: Payload::decode, into_box: Into::into };
         let plan = StepPlan {
-            operation: OpenOperation::open(ctx, OpKind::Step, name, Location::caller()),
+            operation,
             body,
             spec: StepSpec::default(),
             retry_if: None,
@@ -726,7 +736,9 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &OpenOperation) -> String {
     let info = &operation.resident.info;
-    format!("{}/{}/{}", info.id, info.num, identity(operation))
+    let identity = operation.repeated_as(&identity(operation));
+    let round = operation.resident.lock().machine.undos().round(&identity).unwrap_or_default();
+    format!("{}/{}/{identity}{round}", info.id, info.num)
 }
 
 /// Returns the step's identity in the journal.

@@ -169,7 +169,8 @@ impl fmt::Display for LifecycleKind {
             Self::RunPaused { why, until: Some(until) } => write!(f, " ({} until {until})", why.as_str()),
             Self::RunPaused { why, until: None } => write!(f, " ({})", why.as_str()),
             Self::RunFailed { failure } => write!(f, ": {failure}"),
-            Self::RunCancelling { reason }
+            Self::RunUnwinding { reason }
+            | Self::RunCancelling { reason }
             | Self::RunCancelled { reason }
             | Self::RunStuck { reason }
             | Self::JobStuck { reason } => write!(f, ": {reason}"),

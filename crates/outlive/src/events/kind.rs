@@ -202,6 +202,13 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// The run has failed or was cancelled, and undoes what it has done. The undos are steps, whose operations begin with
+    /// `undo:` in their scope.
+    #[serde(rename = "run.unwinding")]
+    RunUnwinding {
+        /// The failure, or the reason of the cancel.
+        reason: String,
+    },
     /// The run has started a child.
     #[serde(rename = "child.started")]
     ChildStarted {
@@ -387,6 +394,7 @@ impl LifecycleKind {
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
             Self::RunPatched { .. } => "run.patched",
+            Self::RunUnwinding { .. } => "run.unwinding",
             Self::ChildStarted { .. } => "child.started",
             Self::ChildEnded { .. } => "child.ended",
             Self::EffectSent { .. } => "effect.sent",

@@ -15,6 +15,7 @@ use crate::instance::env::Env;
 use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
 use crate::instance::polls::Regions;
+use crate::instance::undos::ReadyUndos;
 
 /// A resident run.
 pub(crate) struct ResidentRun {
@@ -46,6 +47,8 @@ pub(crate) struct ResidentState {
     pub(crate) unmade: Option<&'static str>,
     /// The number of draws from each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
+    /// What to do if the run fails; allocated with the first undo.
+    pub(crate) undos: Option<Box<ReadyUndos>>,
 }
 
 /// How one operation is polled.
@@ -89,6 +92,7 @@ impl ResidentRun {
             unread: BTreeMap::new(),
             unmade: None,
             draws: Default::default(),
+            undos: None,
         };
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }

@@ -31,7 +31,7 @@ fn part(asked: &Asked, is_single: bool) -> String {
         return format!("{CHILD}{}", quoted(child.as_str()));
     }
     match (asked.kind, &asked.signal) {
-        (OpKind::Step, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
+        (OpKind::Step | OpKind::Undo, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
         (OpKind::Wait, Some(name)) => {
             let is_plain = is_single || asked.op == base("", OpKind::Wait, name.as_str(), None);
             let name = quoted(name.as_str());

@@ -14,6 +14,7 @@ use outlive_core::status::Status;
 use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, Machine, Mode};
 
+use crate::ctx::unwinding;
 use crate::error::{BoxError, failure_of};
 use crate::instance::env::Env;
 use crate::instance::info::Info;
@@ -44,6 +45,8 @@ pub(crate) struct Copy {
     pub(crate) unread: Option<(String, String)>,
     /// How the copy ended, if it did.
     pub(crate) end: Option<CopyEnd>,
+    /// What its function returned, if the copy still undoes what it has done.
+    pub(crate) returned: Option<CopyEnd>,
     /// Whether one delivery may have made several of its branches ready.
     is_shared: bool,
     /// Whether the copy went beyond the journal, by what is known to happen then.
@@ -223,8 +226,8 @@ fn replay_aloud(
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
     let run_waker = RunWaker::new(resident);
-    let mut polled =
-        PolledCopy { future: begin(handler, resident, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+    let future = begin(handler, resident, input)?;
+    let mut polled = PolledCopy { future, returned: None, waker: Waker::from(run_waker.clone()), run_waker };
     let (mut foreseen, mut asked, mut is_shared) = (0, None, false);
     let mut end = polled.poll(resident);
     while end.is_none() {
@@ -256,23 +259,35 @@ fn replay_aloud(
     };
     let asked = asked.unwrap_or_else(|| last.clone());
     // A panic while a copy is dropped is reported by the run itself.
+    let returned = polled.returned.take();
     let _ = resident.polling(|| panics::catch(|| drop(polled)));
-    Ok(Copy { resident: resident.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
+    let undos = resident.lock().undos.take();
+    let _ = panics::catch(|| drop(undos));
+    Ok(Copy { resident: resident.clone(), asked, last, unread, end, returned, is_ahead: foreseen > 0, is_shared })
 }
 
 /// The future of a copy, and the wakers it is polled with.
 struct PolledCopy {
     future: WorkflowFuture,
+    /// What the workflow function returned, while the copy undoes what it has done.
+    returned: Option<CopyEnd>,
     run_waker: Arc<RunWaker>,
     waker: Waker,
 }
 
 impl PolledCopy {
     /// Polls the copy until it is quiet. Returns how it ended, if it did.
-    fn poll(&mut self, resident: &ResidentRun) -> Option<CopyEnd> {
+    fn poll(&mut self, resident: &Arc<ResidentRun>) -> Option<CopyEnd> {
         for _ in 0..POLLS_MAX {
             match resident.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
-                Poll::Ready(ended) => return Some(end_of(ended)),
+                Poll::Ready(ended) => match self.returned.take() {
+                    Some(returned) => return Some(returned),
+                    None => {
+                        if let Some(end) = self.unwind(resident, end_of(ended)) {
+                            return Some(end);
+                        }
+                    }
+                },
                 Poll::Pending if self.run_waker.take() => {}
                 Poll::Pending => return None,
             }
@@ -280,7 +295,26 @@ impl PolledCopy {
         Some(CopyEnd::Restless)
     }
 
-    fn wake(&mut self, resident: &ResidentRun, waker: &Waker) -> Option<CopyEnd> {
+    /// Undoes what the copy has done, if the run would. Otherwise returns how it ended.
+    fn unwind(&mut self, resident: &Arc<ResidentRun>, end: CopyEnd) -> Option<CopyEnd> {
+        // What the function holds may have undos as well. A panic while it is dropped is reported by the run itself.
+        let done = std::mem::replace(&mut self.future, Box::pin(std::future::pending()));
+        let _ = resident.polling(|| panics::catch(|| drop(done)));
+        let failure = match &end {
+            CopyEnd::Completed(_) => None,
+            CopyEnd::Failed(failure) => Some(failure.to_string()),
+            CopyEnd::Panicked(_) | CopyEnd::Restless => return Some(end),
+        };
+        let Some(unwinding) = unwinding(resident, failure.as_deref()) else { return Some(end) };
+        self.future = Box::pin(async move {
+            unwinding.await;
+            Ok(Payload::recorded("null"))
+        });
+        self.returned = Some(end);
+        None
+    }
+
+    fn wake(&mut self, resident: &Arc<ResidentRun>, waker: &Waker) -> Option<CopyEnd> {
         resident.polling(|| waker.wake_by_ref());
         if self.run_waker.take() { self.poll(resident) } else { None }
     }

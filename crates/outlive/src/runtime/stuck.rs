@@ -72,6 +72,16 @@ pub(crate) fn strict(machine: &Machine, asked: &[Arc<str>]) -> Option<String> {
     ))
 }
 
+/// Describes a run that began to undo what it has done with another version of the code, and continues with this one.
+pub(crate) fn turned_back(machine: &Machine) -> Option<String> {
+    let undos = machine.undos();
+    (undos.has_unwound() && !undos.is_unwinding() && machine.may_deliver()).then(|| {
+        "it is recorded that the run undoes what it has done, but this version of the code continues instead; restore the \
+         code that failed, and restart the program"
+            .to_owned()
+    })
+}
+
 /// Lists what is recorded and was not asked for, if anything.
 pub(crate) fn orphans(machine: &Machine) -> Option<String> {
     if !machine.records().has_orphans() {

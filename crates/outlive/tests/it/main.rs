@@ -62,4 +62,5 @@ mod sink;
 mod store_trouble;
 mod support;
 mod time;
+mod undo;
 mod waiting;

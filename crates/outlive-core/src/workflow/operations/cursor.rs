@@ -7,7 +7,7 @@ use crate::workflow::op::{Op, OpPhase};
 use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
+use super::{Operations, undo};
 
 /// An operation that is advanced, among all others of its run, and the time.
 pub(super) struct OpCursor<'a> {
@@ -71,6 +71,9 @@ impl<'a> OpCursor<'a> {
         {
             signals.stop_waiting(name, self.slot);
         }
+        if self.ops.undos.are_used() {
+            undo::settling(self, kind, &outcome);
+        }
         self.push(kind, |entry| match &outcome {
             Outcome::Value(payload) => entry.payload = Some(payload.clone()),
             Outcome::Failed(failed) => entry.payload = Some(record::failed_to(failed)),
@@ -80,6 +83,7 @@ impl<'a> OpCursor<'a> {
             }
             Outcome::Sent(to) => entry.payload = Some(to.to_payload()),
             Outcome::Refused(refused) => entry.payload = Some(refused.to_payload()),
+            Outcome::Unwinding(reason) => entry.payload = Some(reason.clone()),
             Outcome::Slept | Outcome::TimedOut | Outcome::Patched(_) | Outcome::Cancelled => {}
         });
         let seq = self.ops.recorder.seq();

@@ -17,7 +17,10 @@ use super::cursor::OpCursor;
 pub(super) fn begin(op: &mut OpCursor<'_>) {
     let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
-    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
+    // A child that was undone and is started again cannot have the id of the first.
+    let round = op.ops.undos.round(key).map(|round| format!("{key}{round}"));
+    let source = EffectSource { seed, op: round.as_deref().unwrap_or(key), seq, now: op.now };
+    let (write, to) = effect.to_write(&source);
     op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
     op.ops.recorder.send([write]);
 }

@@ -29,7 +29,7 @@ impl<'a> Pause<'a> {
         };
         match self.ops.table.get(slot).map(|op| op.kind) {
             Some(OpKind::Sleep) => Status::Sleeping { until: due },
-            Some(OpKind::Step) => Status::Retrying { at: due },
+            Some(OpKind::Step | OpKind::Undo) => Status::Retrying { at: due },
             _ => Status::Waiting { until: Some(due) },
         }
     }

@@ -30,6 +30,7 @@ use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::Outgoing;
 
+use crate::ctx::unwinding;
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, RareArrivals};
 use crate::instance::resident::ResidentRun;
@@ -280,7 +281,8 @@ impl<S: RunHost> RunDriver<S> {
                 continue;
             }
             let mut state = self.resident.lock();
-            if let Some(sentence) = self.script.strict_trouble(&state.machine) {
+            let turned_back = stuck::turned_back(&state.machine);
+            if let Some(sentence) = turned_back.or_else(|| self.script.strict_trouble(&state.machine)) {
                 drop(state);
                 return self.end(RunEnd::Stuck(sentence));
             }
@@ -441,8 +443,15 @@ impl<S: RunHost> RunDriver<S> {
             self.phase = RunPhase::Closing(end);
             return;
         }
+        if self.unwind(&end) {
+            return;
+        }
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
+        // A cancel may just have been taken.
+        if self.unwind(&end) {
+            return;
+        }
         let now = self.resident.now();
         let mut state = NewState {
             status: Status::Completed,
@@ -486,6 +495,19 @@ impl<S: RunHost> RunDriver<S> {
         self.flush(Some(state));
     }
 
+    /// Undoes what the run has done before it ends, if it has to. Returns `true` if that goes on.
+    fn unwind(&mut self, end: &RunEnd) -> bool {
+        let failure = match end {
+            RunEnd::Completed(_) => None,
+            RunEnd::Failed(failure) => Some(failure.to_string()),
+            RunEnd::Terminated(_) | RunEnd::Stuck(_) => return false,
+        };
+        let Some(unwinding) = unwinding(&self.resident, failure.as_deref()) else { return false };
+        self.user.unwind(unwinding, end.clone());
+        self.phase = RunPhase::Running;
+        true
+    }
+
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
         let mut state = self.resident.lock();
@@ -508,6 +530,9 @@ impl<S: RunHost> RunDriver<S> {
             return RunEnd::Stuck(sentence);
         }
         let RunEnd::Completed(output) = &end else { return end };
+        if let Some(sentence) = stuck::turned_back(&self.resident.lock().machine) {
+            return RunEnd::Stuck(sentence);
+        }
         if let Some(sentence) = stuck::too_long(output.len(), self.resident.env.max_payload) {
             return RunEnd::Stuck(sentence);
         }
@@ -580,6 +605,7 @@ impl<S: RunHost> Drop for RunDriver<S> {
         self.resident.mailbox.close();
         self.set_timer(None);
         self.drop_future();
+        self.user.drop_undos(&self.resident);
         self.host.gone(&self.resident);
     }
 }
