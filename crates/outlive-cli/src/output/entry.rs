@@ -43,7 +43,9 @@ impl EntryPayload {
                 Ok(step) => Self::failure(Some(step.ended), Payload::recorded(step.failure.get())),
                 Err(_) => Self::Value(payload),
             },
-            EntryKind::CancelTaken => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
+            // Its identity says what it undoes.
+            EntryKind::UndoPlanned => Self::Nothing,
+            EntryKind::CancelTaken | EntryKind::Unwinding => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
             EntryKind::Sent => entry.sent_to().map_or(Self::Value(payload), Self::Sent),
             EntryKind::SendRefused => match payload.decode::<RecordedRefusal>() {
                 Ok(refusal) => Self::SendRefused { why: refusal.sentence(), id: refusal.id },

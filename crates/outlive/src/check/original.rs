@@ -81,6 +81,27 @@ impl Original<'_> {
         Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded } })
     }
 
+    /// Checks that a copy unwinds if the run has begun to, and that a run that was paused would not fail and unwind at once.
+    pub(super) fn check_unwinding(&self, copy: &Copy) -> Result<(), Verdict> {
+        let state = copy.resident.lock();
+        if let Some(sentence) = stuck::turned_back(&state.machine) {
+            return Err(stuck(sentence));
+        }
+        let is_known = state.machine.undos().has_unwound() || state.machine.inbox().cancel_reason().is_some();
+        match &copy.returned {
+            Some(CopyEnd::Failed(failure)) if self.is_quiet() && !is_known && !copy.is_ahead => {
+                Err(Verdict::Fails { failure: failure.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the undos that are recorded and that the code does not have.
+    pub(super) fn lost_undos(&self, copy: &Copy) -> Vec<Operation> {
+        let undos = copy.resident.lock().machine.undos().lost();
+        undos.iter().map(|undo| Operation { name: undo.op.to_string(), site: undo.site.to_string() }).collect()
+    }
+
     /// Checks that a copy may end this way.
     fn check_end(&self, end: &CopyEnd) -> Result<(), Verdict> {
         match end {

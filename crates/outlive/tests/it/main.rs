@@ -63,4 +63,7 @@ mod store_trouble;
 mod support;
 mod time;
 mod undo;
+mod undo_children;
+mod undo_crashes;
+mod undo_deploys;
 mod waiting;
