@@ -147,6 +147,8 @@ mod guide {
     mod testing {}
     #[doc = include_str!("../../../docs/guide/children.md")]
     mod children {}
+    #[doc = include_str!("../../../docs/guide/undo.md")]
+    mod undo {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]

@@ -6,6 +6,7 @@ mod meaning;
 mod perform;
 mod race;
 mod share;
+mod undo;
 
 use std::sync::Arc;
 
@@ -17,11 +18,14 @@ use family::Reach;
 pub(crate) use meaning::check;
 use perform::Programs;
 use share::Share;
+use undo::check_undos;
 
 /// A workflow as a syntax tree. Running it returns a list of strings.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Step(String),
+    /// A step with an undo.
+    Undo(String),
     /// A step, followed by a random number and the time.
     Look(String),
     /// Fails this often before it succeeds.
@@ -63,7 +67,7 @@ pub(crate) struct Program {
     pub(crate) signals: Vec<String>,
     /// The programs of its children, which have none.
     pub(crate) children: Vec<Program>,
-    /// Whether it fails in the end, if it is a child.
+    /// Whether it fails in the end.
     pub(crate) fails: bool,
 }
 
@@ -102,6 +106,7 @@ pub fn programs(sim: &mut Sim) {
             let checked = check(program, &id, end).and_then(|()| check_children(program, &id, end));
             checked.map_err(|what| format!("run {id}: {what}: {program:?}"))?;
         }
+        end.runs.iter().try_for_each(|(id, run)| check_undos(run).map_err(|what| format!("run {id}: {what}")))?;
         Ok(())
     });
 }
@@ -111,7 +116,8 @@ impl Program {
         let mut author = Author { random, names: 0, signals: Vec::new(), children: Vec::new(), is_child: false };
         let length = 1 + author.random.index(4);
         let nodes = (0..length).map(|_| author.node(2, true)).collect();
-        Self { body: Node::Seq(nodes), signals: author.signals, children: author.children, fails: false }
+        let fails = author.random.is(6);
+        Self { body: Node::Seq(nodes), signals: author.signals, children: author.children, fails }
     }
 }
 
@@ -158,6 +164,9 @@ impl Author<'_> {
     fn leaf(&mut self, may_wait: bool) -> Node {
         if !self.is_child && self.random.is(8) {
             return Node::Reach(self.reach());
+        }
+        if self.random.is(8) {
+            return Node::Undo(self.name());
         }
         match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),

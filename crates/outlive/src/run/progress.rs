@@ -45,6 +45,10 @@ pub struct Progress {
     /// The number of operations that have ended: steps, sleeps, waits, effects, and both the start and the end of each
     /// child.
     pub completed: usize,
+    /// The undos of what the run has done, in the order in which they run if it fails or is cancelled.
+    pub undos_left: Vec<String>,
+    /// `true` if the run has failed or was cancelled, and undoes what it has done.
+    pub is_unwinding: bool,
     /// When this was determined.
     pub at: Timestamp,
 }
@@ -111,11 +115,14 @@ impl Progress {
         };
         branches.extend(others);
         branches.sort_by_key(|branch| branch.due().unwrap_or(Timestamp::MAX));
+        let (undos_left, is_unwinding) = undos(journal);
         Self {
             status,
             branches,
             last_failure: journal.iter().rev().find_map(Entry::failure),
             completed: journal.iter().filter(|entry| entry.kind.is_outcome()).count(),
+            undos_left,
+            is_unwinding: is_unwinding && !status.is_ended(),
             at,
         }
     }
@@ -171,9 +178,11 @@ impl Progress {
 }
 
 impl fmt::Display for Progress {
-    /// Writes the status with what is due first: `retrying (charge card, attempt 3 in 12 s)`.
+    /// Writes the status with what is due first: `retrying (charge card, attempt 3 in 12 s)`, and how many undos are left
+    /// while the run undoes what it has done.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(self.status, self.branches.first(), self.at))
+        f.write_str(&text(self.status, self.branches.first(), self.at))?;
+        if self.is_unwinding { write!(f, ", {} left to undo", self.undos_left.len()) } else { Ok(()) }
     }
 }
 
@@ -310,6 +319,26 @@ impl<'a> Open<'a> {
         });
         entries.chain(children)
     }
+}
+
+/// Returns the undos that are left, last first, and whether the run undoes what it has done.
+fn undos(journal: &[Entry]) -> (Vec<String>, bool) {
+    let (mut planned, mut is_unwinding): (Vec<(&str, bool)>, _) = (Vec::new(), false);
+    for entry in journal {
+        match entry.kind {
+            EntryKind::UndoPlanned => planned.push((&entry.op, false)),
+            EntryKind::Unwinding => is_unwinding = true,
+            EntryKind::Retried => is_unwinding = false,
+            EntryKind::StepDone => {
+                let base = ParsedIdentity::of(&entry.op).base;
+                let done = planned.iter_mut().rev().find(|(op, _)| *op == base);
+                done.into_iter().for_each(|(_, is_done)| *is_done = true);
+            }
+            _ => {}
+        }
+    }
+    let left = planned.iter().rev().filter(|(_, is_done)| !is_done);
+    (left.map(|(op, _)| step_of(op)).collect(), is_unwinding)
 }
 
 fn step_of(op: &str) -> String {

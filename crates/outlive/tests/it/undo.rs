@@ -90,6 +90,9 @@ async fn nothing_is_undone_if_the_run_completes() {
     let run = test.start(fails_third, &false).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 7);
     assert_eq!(world.take(), ["a", "b", "plain"]);
+    let progress = run.progress().await.unwrap();
+    assert_eq!(progress.undos_left, ["undo:second[b]", "undo:first[b]", "undo:undo a[a]"]);
+    assert!(!progress.is_unwinding);
     assert!(run.journal().await.unwrap().iter().all(|entry| entry.kind != EntryKind::Unwinding));
 }
 
@@ -174,7 +177,9 @@ async fn undo_is_retried_and_not_cancelled() {
     let run = test.start(retries_its_undo, &()).id("r").await.unwrap();
     test.settle().await;
     let progress = run.progress().await.unwrap();
-    assert!(progress.to_string().starts_with("retrying (undo:undo[a], attempt 2 in "), "{progress}");
+    let text = progress.to_string();
+    assert!(text.starts_with("retrying (undo:undo[a], attempt 2 in "), "{text}");
+    assert!(text.ends_with(", 1 left to undo") && progress.undos_left == ["undo:undo[a]"], "{progress:?}");
     run.cancel("again").await.unwrap();
     test.settle().await;
     assert_eq!(world.take(), ["a"], "the undo waits for its next attempt");
@@ -187,7 +192,7 @@ async fn undo_is_retried_and_not_cancelled() {
     assert_eq!(world.take(), ["un-a done"]);
 }
 
-/// Regression: the workflow function had returned its value, and then the cancel came.
+/// The workflow function may have returned its value already.
 #[tokio::test]
 async fn cancel_that_comes_at_the_end_undoes() {
     async fn brief(ctx: Ctx, _: ()) -> Result<u32> {
@@ -214,7 +219,7 @@ async fn cancel_that_comes_at_the_end_undoes() {
         assert_eq!(seen, expected);
         endings.insert((done, has_done));
     }
-    assert!(endings.contains(&(true, true)), "{endings:?}");
+    assert!(endings.contains(&(true, true)) && endings.contains(&(false, true)), "{endings:?}");
 }
 
 #[tokio::test]

@@ -28,7 +28,8 @@ type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>
 /// The workflow that executes the program with this index.
 pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
     let program = ctx.get::<Programs>().programs[index].clone();
-    perform(ctx, &program.body).await
+    let output = perform(ctx, &program.body).await?;
+    if program.fails { fail().await.map(|_| output) } else { Ok(output) }
 }
 
 /// The workflow that executes a child: the index of the program of its parent, and its place there.
@@ -127,9 +128,14 @@ async fn fail() -> Result<String> {
     Err("no".into())
 }
 
+async fn undo(_: String) -> Result<()> {
+    Ok(())
+}
+
 async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
     match node {
         Node::Step(name) => ctx.step(name, || succeed(name)).await,
+        Node::Undo(name) => ctx.step(name, || succeed(name)).undo("undo", undo).await,
         Node::Look(name) => {
             ctx.step(name, || succeed(name)).await?;
             Ok(format!("{name} saw {} at {}", ctx.random(), ctx.now().as_millis()))
