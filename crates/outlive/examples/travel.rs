@@ -10,10 +10,8 @@ async fn travel(ctx: Ctx, days: u32) -> Result<String> {
         .undo("cancel flight", cancel)
         .undo_retry(Retry::times(20).exponential("1 second").max_delay("1 hour"))
         .await?;
-    let hotel = ctx
-        .step("book hotel", |attempt: Attempt| book("hotel", days, attempt))
-        .undo("cancel hotel", cancel)
-        .await?;
+    let hotel =
+        ctx.step("book hotel", |attempt: Attempt| book("hotel", days, attempt)).undo("cancel hotel", cancel).await?;
     let car = ctx.step("book car", |attempt: Attempt| book("car", days, attempt)).undo("cancel car", cancel).await?;
     Ok(format!("{flight}, {hotel}, {car}"))
 }

@@ -45,7 +45,9 @@ impl EntryPayload {
             },
             // Its identity says what it undoes.
             EntryKind::UndoPlanned => Self::Nothing,
-            EntryKind::CancelTaken | EntryKind::Unwinding => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
+            EntryKind::CancelTaken | EntryKind::Unwinding => {
+                Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string()))
+            }
             EntryKind::Sent => entry.sent_to().map_or(Self::Value(payload), Self::Sent),
             EntryKind::SendRefused => match payload.decode::<RecordedRefusal>() {
                 Ok(refusal) => Self::SendRefused { why: refusal.sentence(), id: refusal.id },

@@ -450,9 +450,9 @@ impl StartOptions {
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<SentTo, Error>> {
         if self.effect.operation.has_undos() {
             self.change(|start| match &start.parent {
-                Some(parent) if parent.is_detached => {
-                    Err(Error::Setup("a detached child cannot have an undo: it outlives the run that would run it".into()))
-                }
+                Some(parent) if parent.is_detached => Err(Error::Setup(
+                    "a detached child cannot have an undo: it outlives the run that would run it".into(),
+                )),
                 _ => Ok(()),
             });
         }

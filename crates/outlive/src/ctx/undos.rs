@@ -73,7 +73,13 @@ impl OpenUndos {
 
     /// Keeps the undos of an operation that was consumed: with its value if it succeeded, or with its child if that has
     /// just been started.
-    pub(super) fn consumed(&mut self, state: &mut ResidentState, place: (&Arc<str>, &CallSite), end: OpEnd, outcome: &Outcome) {
+    pub(super) fn consumed(
+        &mut self,
+        state: &mut ResidentState,
+        place: (&Arc<str>, &CallSite),
+        end: OpEnd,
+        outcome: &Outcome,
+    ) {
         let declared = std::mem::take(self.declared());
         match (end.value, outcome) {
             _ if declared.is_empty() => {}

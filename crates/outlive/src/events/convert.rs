@@ -84,6 +84,7 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
             to => LifecycleKind::EffectSent { to: to.map_or_else(String::new, |to| to.id), operation: operation() },
         },
         EntryKind::Patched => LifecycleKind::RunPatched { patch: name(), operation: operation() },
+        EntryKind::UndoPlanned => LifecycleKind::UndoPlanned { undo: name(), operation: operation() },
         EntryKind::Unwinding => LifecycleKind::RunUnwinding { reason: sentence(entry.payload.as_ref()) },
         EntryKind::SendRefused => {
             let to = entry.sent_to().map_or_else(String::new, |to| to.id);

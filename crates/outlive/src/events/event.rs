@@ -194,6 +194,7 @@ impl fmt::Display for LifecycleKind {
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
             | Self::RunPatched { operation, .. }
+            | Self::UndoPlanned { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

@@ -202,6 +202,14 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// An operation has succeeded that has an undo: if the run fails or is cancelled, the undo runs.
+    #[serde(rename = "undo.planned")]
+    UndoPlanned {
+        /// The name of the undo.
+        undo: String,
+        /// The identity in the run that the undo has.
+        operation: String,
+    },
     /// The run has failed or was cancelled, and undoes what it has done. The undos are steps, whose operations begin with
     /// `undo:` in their scope.
     #[serde(rename = "run.unwinding")]
@@ -394,6 +402,7 @@ impl LifecycleKind {
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
             Self::RunPatched { .. } => "run.patched",
+            Self::UndoPlanned { .. } => "undo.planned",
             Self::RunUnwinding { .. } => "run.unwinding",
             Self::ChildStarted { .. } => "child.started",
             Self::ChildEnded { .. } => "child.ended",

@@ -105,7 +105,8 @@ async fn concurrent(ctx: Ctx, _: ()) -> Result<u32> {
         },
         ctx.step("a", || act(&ctx, "fast")).undo("undo", un(&ctx)),
     );
-    (one?, other?);
+    one?;
+    other?;
     Ok(ctx.step("c", fail).await?)
 }
 

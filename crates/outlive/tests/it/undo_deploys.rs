@@ -72,7 +72,10 @@ async fn lost<F: WorkflowFn<M> + Copy, M: 'static>(changed: F) {
     let mut test = begun(v1).await;
     assert_eq!(foresee(&test, v1).await, Verdict::Fine);
     let verdict = foresee(&test, changed).await;
-    assert!(matches!(&verdict, Verdict::LostUndos { undos } if undos[0].name == "undo:refund[step:charge]"), "{verdict}");
+    assert!(
+        matches!(&verdict, Verdict::LostUndos { undos } if undos[0].name == "undo:refund[step:charge]"),
+        "{verdict}"
+    );
     assert_eq!(verdict.severity(), 2);
     test.deploy(move |engine| engine.workflow("w", changed)).await;
     test.skip_time().await;
