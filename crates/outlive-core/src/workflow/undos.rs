@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::child::ChildOutcome;
 use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
 
 use super::Slot;
 use super::identity::base;
 use super::parsed::ParsedIdentity;
-use super::spec::OpKind;
+use super::spec::{OpKind, Outcome};
 
 /// The undos of a run.
 #[derive(Default)]
@@ -85,6 +86,18 @@ pub struct UndoLeft {
 pub fn undo_identity(of: &str, name: &str) -> Arc<str> {
     let scope = ParsedIdentity::of(of).scope;
     base(scope, OpKind::Undo, name, Some(&of[scope.len()..]))
+}
+
+/// Returns the value that an undo is given, if this outcome is a success.
+pub(super) fn value_of(kind: EntryKind, outcome: &Outcome) -> Option<Payload> {
+    match (kind, outcome) {
+        (EntryKind::StepDone, Outcome::Value(value)) => Some(value.clone()),
+        (EntryKind::ChildEnded, Outcome::Signal { payload, .. }) => match ChildOutcome::from_payload(payload) {
+            Ok(ChildOutcome::Completed(value)) => Some(value),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 impl Undos {

@@ -2,7 +2,7 @@
 
 use super::{Defect, Edit};
 
-const UNDO: &str = "crates/outlive-core/src/workflow/operations/undo.rs";
+const CURSOR: &str = "crates/outlive-core/src/workflow/operations/cursor.rs";
 const CONTROL: &str = "crates/outlive-core/src/workflow/operations/control.rs";
 const OPEN: &str = "crates/outlive/src/ctx/undos.rs";
 const READY: &str = "crates/outlive/src/instance/undos.rs";
@@ -59,9 +59,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         name: "UndoNotPlanned",
         breaks: "The commit of a success does not say that there is an undo. Breaks P7.",
         edits: &[Edit {
-            file: UNDO,
-            original: "if value_of(kind, outcome).is_some() {",
-            replacement: r#"if value_of(kind, outcome).is_some() && !crate::defect::is_on("UndoNotPlanned") {"#,
+            file: CURSOR,
+            original: "if undos::value_of(kind, outcome).is_some() {",
+            replacement: r#"if undos::value_of(kind, outcome).is_some() && !crate::defect::is_on("UndoNotPlanned") {"#,
         }],
     },
 ];
