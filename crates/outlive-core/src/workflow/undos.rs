@@ -195,15 +195,16 @@ impl Undos {
 
     /// Notes what an entry says about undos.
     pub(super) fn follow(&mut self, entry: &Entry) -> Result<(), String> {
-        match (entry.kind, &entry.payload) {
-            (EntryKind::UndoPlanned, Some(payload)) => {
+        match entry.kind {
+            EntryKind::UndoPlanned => {
+                let payload = entry.payload.as_ref().ok_or("undo planned has no payload")?;
                 let PlanWire { of } = payload.decode().map_err(|error| format!("not the plan of an undo: {error}"))?;
                 let of = of.into_iter().map(Arc::from).collect();
                 let planned = PlannedUndo { of, site: entry.site.clone(), done: None, is_known: false };
                 self.kept.get_or_insert_default().planned.insert(entry.op.clone(), planned);
             }
-            (EntryKind::Unwinding, _) => self.kept.get_or_insert_default().recorded = Some(entry.seq),
-            (kind, _) => self.ended(&entry.op, kind, entry.seq),
+            EntryKind::Unwinding => self.kept.get_or_insert_default().recorded = Some(entry.seq),
+            kind => self.ended(&entry.op, kind, entry.seq),
         }
         Ok(())
     }

@@ -183,6 +183,8 @@ fn reopened_run_tries_a_failed_undo_again() {
 fn damaged_plan_is_reported() {
     let plan =
         |payload| Entry { op: "undo:a[step:b]".into(), payload, ..Entry::of_run(1, NOW, EntryKind::UndoPlanned) };
-    let problem = Machine::new(Mode::Live, 7, NOW, &[plan(Some(Payload::recorded("7")))]).err().unwrap();
-    assert!(problem.0.contains("not the plan of an undo"), "{problem}");
+    for (payload, expected) in [(Some(Payload::recorded("7")), "not the plan of an undo"), (None, "no payload")] {
+        let problem = Machine::new(Mode::Live, 7, NOW, &[plan(payload)]).err().unwrap();
+        assert!(problem.0.contains(expected), "{problem}");
+    }
 }
