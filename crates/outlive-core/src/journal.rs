@@ -128,11 +128,13 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// A running attempt reported its progress, which is handed to the next attempt.
+    Heartbeat = 100,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +155,7 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::Heartbeat,
     ];
 
     /// Returns the stored code.
@@ -215,6 +218,7 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::Heartbeat => "heartbeat",
         }
     }
 }

@@ -20,6 +20,7 @@
 //! machine takes what happens ([`Machine::poll`], [`Machine::finish`], [`RunInbox::receive`], [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
 //! the operation to poll next ([`Machine::deliver`]). It never blocks and never reads a clock.
 
+mod care;
 mod children;
 mod deliveries;
 mod effect;
@@ -37,6 +38,7 @@ mod spec;
 use std::fmt;
 use std::sync::Arc;
 
+pub use care::{BreakerNotice, HeartbeatSource, HeldBack, StepCare};
 pub use children::LiveChildren;
 pub use effect::{EffectSpec, RefusedEffect, StartEffect};
 pub use identity::{base, numbered_scope, scope};
@@ -282,6 +284,16 @@ impl Machine {
         self.ops.finish(slot, result, now);
     }
 
+    /// Accepts a heartbeat of a running attempt. Returns `false` if the attempt is not running.
+    pub fn heartbeat(&mut self, source: &HeartbeatSource, value: Payload, now: Timestamp) -> bool {
+        self.ops.heartbeat(source, value, now)
+    }
+
+    /// Has an attempt that its breaker holds back ask again at the next [`act`](Self::act).
+    pub fn ask_again(&mut self, slot: Slot) {
+        self.ops.ask_again(slot);
+    }
+
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
         if let Some(identity) = self.ops.close(slot) {
@@ -386,6 +398,11 @@ impl Machine {
     #[must_use]
     pub fn cause_of(&self, failure: &Failure) -> Option<u64> {
         self.ops.failures.cause_of(failure)
+    }
+
+    /// Takes the changes of breakers that attempts of this run have caused.
+    pub fn take_notices(&mut self) -> Vec<BreakerNotice> {
+        self.ops.take_notices()
     }
 
     /// Makes the run stuck, unless it already is. `sentence` says why and what to do.

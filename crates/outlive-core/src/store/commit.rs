@@ -6,7 +6,7 @@ use crate::checksum::Sum;
 use crate::child::{ChildOutcome, Parent};
 pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
 use crate::payload::Payload;
@@ -198,7 +198,7 @@ impl SendWrite {
 
 /// Everything that one message or outcome changes in a run, applied completely or not at all. Fenced unless `epoch`
 /// holds the lease, the instance exists and is neither ended nor stuck, and `seq_before` is its last sequence number.
-/// Entries count as progress: they reset its recoveries to 0.
+/// Entries count as [progress](Commit::is_progress): they reset its recoveries to 0.
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// The instance.
@@ -216,6 +216,15 @@ pub struct Commit {
     pub writes: Vec<Write>,
     /// The new state, if it changes.
     pub state: Option<NewState>,
+}
+
+impl Commit {
+    /// Returns `true` if the instance has recorded something that it need not do again. A heartbeat is not: the attempt
+    /// that sent it starts again, and may crash the process again.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        self.entries.iter().any(|entry| entry.kind != EntryKind::Heartbeat)
+    }
 }
 
 /// The new state of an instance.

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::id::Name;
 use crate::time::Timestamp;
 
+use super::care::HeldBack;
 use super::identity::Identity;
 use super::record::OpRecord;
 use super::spec::{OpKind, Outcome, Spec, StepSpec};
@@ -31,13 +32,17 @@ pub struct Asked {
     pub signal: Option<Name>,
     /// The id of the child whose outcome it waits for.
     pub child: Option<Name>,
+    /// What holds back its next attempt.
+    pub held: Option<HeldBack>,
 }
 
 impl Asked {
     pub(super) fn of(op: &Op) -> Self {
         let is_over = matches!(op.phase, OpPhase::Settled { .. } | OpPhase::Delivered { .. });
         let record = &op.record;
+        let care = record.care.as_deref();
         let has_begun = record.started.is_some() || record.failed > 0 || record.due.is_some();
+        let has_begun = has_begun || care.is_some_and(|care| care.progress.is_some());
         Self {
             op: op.key.clone(),
             base: op.identity.base.clone(),
@@ -54,6 +59,7 @@ impl Asked {
                 Some(Spec::Result(child)) => Some(Name::recorded(child.id())),
                 _ => None,
             },
+            held: care.and_then(|care| care.held.clone()),
         }
     }
 }

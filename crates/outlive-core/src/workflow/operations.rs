@@ -10,6 +10,8 @@ mod ahead;
 mod control;
 mod cursor;
 mod effect;
+mod gate;
+mod heartbeat;
 mod pause;
 mod sleep;
 mod step;
@@ -23,6 +25,7 @@ use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+use super::care::BreakerNotice;
 use super::children::LiveChildren;
 use super::deliveries::{Deliveries, Delivery};
 use super::failures::SeenFailures;
@@ -62,6 +65,8 @@ pub struct Operations {
     pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
+    /// Changes of breakers that attempts of this run have caused.
+    notices: Vec<BreakerNotice>,
 }
 
 impl Operations {
@@ -149,6 +154,7 @@ impl Operations {
             children: LiveChildren::default(),
             failures: SeenFailures::default(),
             deadline: None,
+            notices: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::payload::Payload;
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
+use super::care::OpCare;
 use super::children::LiveChildren;
 use super::effect::RefusedEffect;
 use super::parsed::ParsedIdentity;
@@ -30,6 +31,8 @@ pub(super) struct OpRecord {
     pub(super) due: Option<Timestamp>,
     /// The final failure of the attempts, if the fallback runs.
     pub(super) falling_back: Option<Box<Failure>>,
+    /// What only some steps have.
+    pub(super) care: Option<Box<OpCare>>,
 }
 
 /// A recorded operation that the code has not asked for.
@@ -252,6 +255,10 @@ impl Unasked {
             EntryKind::FallingBack => {
                 self.record.failed = entry.attempt;
                 self.record.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());
+                return Ok(());
+            }
+            EntryKind::Heartbeat => {
+                self.record.care.get_or_insert_default().progress = Some(payload_of(entry)?.clone());
                 return Ok(());
             }
             EntryKind::SleepSet | EntryKind::WaitSet => {

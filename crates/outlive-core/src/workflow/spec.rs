@@ -10,6 +10,7 @@ use crate::payload::Payload;
 use crate::retry::{Reason, Retry};
 use crate::time::Timestamp;
 
+use super::care::StepCare;
 use super::effect::{CHILD_PREFIX, EffectSpec, RefusedEffect};
 
 /// The kind of an operation.
@@ -162,6 +163,8 @@ pub struct StepSpec {
     pub is_at_most_once: bool,
     /// Whether a fallback runs when all attempts have failed.
     pub has_fallback: bool,
+    /// What few steps have.
+    pub care: Option<Box<StepCare>>,
 }
 
 impl StepSpec {

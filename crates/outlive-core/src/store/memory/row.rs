@@ -110,7 +110,7 @@ impl Row {
         for pos in &commit.taken {
             self.inbox.remove(pos);
         }
-        if !commit.entries.is_empty() {
+        if commit.is_progress() {
             self.absolve();
         }
     }

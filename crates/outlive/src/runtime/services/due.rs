@@ -151,7 +151,7 @@ impl DueQueue {
             return;
         }
         let (num, has_recorded) = match (write, answer) {
-            (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) => (commit.num, !commit.entries.is_empty()),
+            (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) => (commit.num, commit.is_progress()),
             (Write::Turn(turn), Answer::DoneWith(_)) if !turn.lifecycle.is_empty() => (turn.num, true),
             _ => return,
         };
