@@ -128,6 +128,16 @@ pub enum Error {
         "the handler of this context has returned, so nothing can be committed with it; send before it returns, or use a `Client`"
     )]
     HandlerReturned,
+    /// A heartbeat came from an attempt that has ended, timed out or was cancelled.
+    #[error(
+        "attempt {attempt} of step {step:?} is over, so its heartbeat does not count; stop what it has left running"
+    )]
+    AttemptOver {
+        /// The step.
+        step: String,
+        /// The number of the attempt.
+        attempt: u32,
+    },
     /// The run failed: its workflow returned an error.
     #[error("{} {id:?} failed: {failure}", noun(id))]
     Failed {
@@ -395,7 +405,7 @@ impl Error {
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } | Self::Child { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
-            Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
+            Self::Scope { .. } | Self::HandlerReturned | Self::AttemptOver { .. } => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } | Self::ChildOf { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
@@ -438,6 +448,7 @@ impl Error {
             Self::Cancelled { .. } => "cancelled",
             Self::Scope { .. } => "scope",
             Self::HandlerReturned => "handler_returned",
+            Self::AttemptOver { .. } => "attempt_over",
             Self::Failed { .. } => "failed",
             Self::Stuck { .. } => "stuck",
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => "not_found",

@@ -65,7 +65,7 @@ pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind, SentTo};
 pub use outlive_core::payload::Payload;
-pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
+pub use outlive_core::retry::{Backoff, Breaker, Jitter, PolicyError, Reason, Retry, RetryBudget};
 pub use outlive_core::status::{Status, StatusKind};
 pub use outlive_core::store;
 pub use outlive_core::store::commit::OnConflict;

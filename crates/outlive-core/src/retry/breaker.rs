@@ -132,7 +132,7 @@ impl SharedBreaker {
                 if is_probing && locked.waiters.len() < WAITERS_MAX {
                     locked.waiters.push(waker.clone());
                 }
-                BreakerDecision::Wait { until, is_probing }
+                BreakerDecision::Wait { until }
             }
         }
     }
@@ -167,8 +167,6 @@ pub enum BreakerDecision {
     Wait {
         /// When to ask again.
         until: Timestamp,
-        /// Whether it waits for the end of a probe, which may come sooner.
-        is_probing: bool,
     },
 }
 
@@ -425,7 +423,7 @@ mod tests {
         let BreakerDecision::Pass(ticket, _) = breaker.admit(at(0), &waker) else { panic!("it is closed") };
         assert!(ticket.end(AttemptEnd::Failed, at(0)).is_some());
         let BreakerDecision::Pass(probe, _) = breaker.admit(at(30), &waker) else { panic!("the probe may pass") };
-        assert!(matches!(breaker.admit(at(30), &waker), BreakerDecision::Wait { is_probing: true, .. }));
+        assert!(matches!(breaker.admit(at(30), &waker), BreakerDecision::Wait { .. }));
         drop(probe);
         assert_eq!(count.0.load(std::sync::atomic::Ordering::SeqCst), 1);
         assert!(matches!(breaker.admit(at(30), &waker), BreakerDecision::Pass(..)));

@@ -1,5 +1,6 @@
 //! Random workflows whose meaning is known without running them, to test an engine against.
 
+mod care;
 mod children;
 mod family;
 mod meaning;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::random::Random;
 use crate::simulate::Sim;
 
+use care::Care;
 use children::check_children;
 use family::Reach;
 pub(crate) use meaning::check;
@@ -53,6 +55,7 @@ pub(crate) enum Node {
     Shared(Share, String),
     Map(u64, Box<Node>),
     Reach(Reach),
+    Care(Care),
 }
 
 /// A random program, and the signals it needs.
@@ -159,6 +162,9 @@ impl Author<'_> {
         if !self.is_child && self.random.is(8) {
             return Node::Reach(self.reach());
         }
+        if self.random.is(8) {
+            return Node::Care(self.care());
+        }
         match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),
             3 => Node::Flaky(self.name(), 1 + u32::from(self.random.is(2))),
@@ -172,6 +178,15 @@ impl Author<'_> {
             11 => Node::Look(self.name()),
             12 | 13 => Node::Wait(self.signal()),
             _ => Node::WaitFor(self.signal(), 1 + self.random.next() % 10_000),
+        }
+    }
+
+    fn care(&mut self) -> Care {
+        let times = u32::from(self.random.is(2)) + u32::from(self.random.is(2));
+        match self.random.index(5) {
+            0 | 1 => Care::Beat(self.name(), times),
+            2 => Care::Silent(self.name()),
+            _ => Care::Guarded(self.name(), times),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Steps: side effects whose results are recorded once.
 
+mod attempt;
+mod care;
+
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
@@ -16,71 +18,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Span;
 
+pub use attempt::Attempt;
+
 use crate::ctx::Ctx;
 use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::{BoxError, Error, is_permanent};
 use crate::instance::attempts::Begun;
-use crate::instance::env::{HookAction, StepCall, StepHook};
+use crate::instance::env::{HookAction, StepCall};
 use crate::instance::logs;
 use crate::instance::panics;
-
-/// One attempt of a step. A body can take it as its argument.
-///
-/// ```
-/// # use outlive::prelude::*;
-/// async fn charge(attempt: Attempt) -> Result<String> {
-///     Ok(format!("attempt {}, Idempotency-Key: {}", attempt.number, attempt.idempotency_key()))
-/// }
-/// async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
-/// let run = engine.start(pay, &()).id("order-42").await?;
-/// assert!(run.result().await?.starts_with("attempt 1, Idempotency-Key: order-42/"));
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Attempt {
-    /// The number of the attempt, from 1.
-    pub number: u32,
-    /// `true` if this is not the first attempt.
-    pub is_retry: bool,
-    /// How long the attempt may take, if it has a timeout.
-    pub remaining: Option<Duration>,
-    idempotency_key: String,
-    /// The hook that observes calls to `idempotency_key`; `None` outside tests.
-    hook: Option<Arc<dyn StepHook>>,
-}
-
-impl Attempt {
-    /// Returns a key that is the same for every attempt of this step in this run, and differs for every other step.
-    /// Pass it to services that drop a repeated request.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// async fn charge(attempt: Attempt) -> Result<String> {
-    ///     Ok(format!("POST /charges Idempotency-Key: {}", attempt.idempotency_key()))
-    /// }
-    /// # async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
-    /// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
-    /// ```
-    #[must_use]
-    pub fn idempotency_key(&self) -> &str {
-        if let Some(hook) = &self.hook {
-            hook.key_asked(&self.idempotency_key);
-        }
-        &self.idempotency_key
-    }
-}
-
-impl std::fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Attempt");
-        shown.field("number", &self.number).field("is_retry", &self.is_retry).field("remaining", &self.remaining);
-        shown.field("idempotency_key", &self.idempotency_key).finish()
-    }
-}
 
 /// Marks a [`StepBody`] without an argument.
 ///
@@ -525,13 +472,7 @@ where
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.report_start(attempt.number);
         }
-        let make = |operation: &OpenOperation| Attempt {
-            number: attempt.number,
-            is_retry: attempt.number > 1,
-            remaining: attempt.deadline.map(|deadline| deadline.since(operation.resident.now())),
-            idempotency_key: idempotency_key(operation),
-            hook: operation.resident.env.hook.clone(),
-        };
+        let make = |operation: &OpenOperation| Attempt::new(operation, attempt, idempotency_key(operation));
         if let Some(hook) = &step.operation.resident.env.hook {
             let (op, key) = (identity(&step.operation), idempotency_key(&step.operation));
             match hook.before(&StepCall { waker, ..step.call(&op, attempt, &key) }) {
@@ -634,6 +575,7 @@ where
                 attempt,
                 seq,
                 is_durable,
+                breaker: None,
             }
         });
     }

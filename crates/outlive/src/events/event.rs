@@ -193,6 +193,9 @@ impl fmt::Display for LifecycleKind {
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
             | Self::RunPatched { operation, .. }
+            | Self::BreakerOpened { operation, .. }
+            | Self::BreakerHalfOpened { operation, .. }
+            | Self::BreakerClosed { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

@@ -131,6 +131,34 @@ pub enum LifecycleKind {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         falls_back: bool,
     },
+    /// A breaker lets no attempt through until a time, because too many have failed in a row. Like the other events of
+    /// breakers, it is reported only to [subscribers](crate::Client::events) in the process whose breaker it is: the
+    /// state of a breaker is not stored. The event belongs to the run whose attempt failed.
+    #[serde(rename = "breaker.opened")]
+    BreakerOpened {
+        /// The name of the breaker.
+        breaker: String,
+        /// When it lets one attempt through.
+        until: Timestamp,
+        /// The identity of the step whose attempt failed.
+        operation: String,
+    },
+    /// A breaker has let one attempt through, to see if the service is back.
+    #[serde(rename = "breaker.half_opened")]
+    BreakerHalfOpened {
+        /// The name of the breaker.
+        breaker: String,
+        /// The identity of the step whose attempt it is.
+        operation: String,
+    },
+    /// A breaker lets every attempt through again.
+    #[serde(rename = "breaker.closed")]
+    BreakerClosed {
+        /// The name of the breaker.
+        breaker: String,
+        /// The identity of the step whose attempt succeeded.
+        operation: String,
+    },
     /// A sleep began.
     #[serde(rename = "sleep.set")]
     SleepSet {
@@ -378,6 +406,9 @@ impl LifecycleKind {
             Self::StepStarted { .. } => "step.started",
             Self::StepCompleted { .. } => "step.completed",
             Self::StepFailed { .. } => "step.failed",
+            Self::BreakerOpened { .. } => "breaker.opened",
+            Self::BreakerHalfOpened { .. } => "breaker.half_opened",
+            Self::BreakerClosed { .. } => "breaker.closed",
             Self::SleepSet { .. } => "sleep.set",
             Self::SleepDone { .. } => "sleep.done",
             Self::WaitSet { .. } => "wait.set",

@@ -141,8 +141,12 @@ impl ResidentRun {
             let polling = state.polling_mut(slot);
             (waker.or_else(|| polling.body_waker.take()), std::mem::take(&mut polling.is_body_woken))
         };
-        let make = || Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }));
-        (waker.unwrap_or_else(make), is_woken)
+        (waker.unwrap_or_else(|| self.bell(slot)), is_woken)
+    }
+
+    /// Returns a waker that has the driver look at an operation: its body can continue, or its breaker has changed.
+    pub(crate) fn bell(&self, slot: Slot) -> Waker {
+        Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }))
     }
 }
 
@@ -205,8 +209,11 @@ impl ResidentState {
 
     /// Notes that the body of a step can continue. Returns `false` if that was known or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
-        self.machine.operations().is_working(slot)
-            && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
+        if !self.machine.operations().is_working(slot) {
+            self.machine.ask_again(slot);
+            return false;
+        }
+        !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
     /// Returns `true` if at most one operation is outstanding and only operations hold wakers of the run. Then no two

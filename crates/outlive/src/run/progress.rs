@@ -83,6 +83,18 @@ pub enum Branch {
         /// When the attempt is due.
         at: Timestamp,
     },
+    /// The next attempt of a step, which was due and is held back by its [breaker](crate::Breaker) or its
+    /// [retry budget](crate::RetryBudget).
+    Held {
+        /// The step, as in [`completed_steps`](crate::Run::completed_steps).
+        step: String,
+        /// The number of the next attempt.
+        attempt: u32,
+        /// When it is tried again.
+        until: Timestamp,
+        /// What holds it back, such as `breaker stripe is open`.
+        reason: String,
+    },
     /// An attempt of a step that has begun.
     Step {
         /// The step, as in [`completed_steps`](crate::Run::completed_steps).
@@ -164,7 +176,9 @@ impl Progress {
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         self.branches.iter().find_map(|branch| match branch {
-            Branch::Retry { attempt, .. } | Branch::Step { attempt, .. } => Some(*attempt),
+            Branch::Retry { attempt, .. } | Branch::Held { attempt, .. } | Branch::Step { attempt, .. } => {
+                Some(*attempt)
+            }
             Branch::Sleep { .. } | Branch::Signal { .. } | Branch::Child { .. } => None,
         })
     }
@@ -180,7 +194,7 @@ impl fmt::Display for Progress {
 impl Branch {
     fn due(&self) -> Option<Timestamp> {
         match self {
-            Self::Sleep { until, .. } => Some(*until),
+            Self::Sleep { until, .. } | Self::Held { until, .. } => Some(*until),
             Self::Signal { until, .. } => *until,
             Self::Retry { at, .. } => Some(*at),
             Self::Step { .. } | Self::Child { .. } => None,
@@ -202,6 +216,9 @@ fn text(status: Status, first: Option<&Branch>, now: Timestamp) -> String {
         Some(Branch::Signal { name, until: None }) => format!("{word} ({name})"),
         Some(Branch::Retry { step, attempt, at }) => {
             format!("{word} ({step}, attempt {attempt} in {})", left(*at, now))
+        }
+        Some(Branch::Held { step, attempt, until, reason }) => {
+            format!("{word} ({step}, attempt {attempt} in {}: {reason})", left(*until, now))
         }
         Some(Branch::Step { step, attempt }) => format!("{word} ({step}, attempt {attempt})"),
         Some(Branch::Child { id }) => format!("{word} (child {id})"),
@@ -242,6 +259,7 @@ impl<'a> Open<'a> {
             open.follow_children(entry);
             match entry.kind {
                 EntryKind::StepStarted
+                | EntryKind::Heartbeat
                 | EntryKind::AttemptFailed
                 | EntryKind::FallingBack
                 | EntryKind::SleepSet
@@ -281,6 +299,9 @@ impl<'a> Open<'a> {
                 let at = self.due(Some(&op)).or(until.filter(|_| matches!(status, Status::Retrying { .. })))?;
                 Branch::Retry { step: step_of(&op), attempt, at }
             }
+            Awaited::Held { op, attempt, held } => {
+                Branch::Held { step: step_of(&op), attempt, until: held.until, reason: held.reason }
+            }
             Awaited::Child { id } => Branch::Child { id },
         })
     }
@@ -297,7 +318,7 @@ impl<'a> Open<'a> {
         let entries = self.entries.values().filter_map(move |entry| {
             let step = || step_of(&entry.op);
             Some(match entry.kind {
-                EntryKind::StepStarted | EntryKind::FallingBack => {
+                EntryKind::StepStarted | EntryKind::Heartbeat | EntryKind::FallingBack => {
                     Branch::Step { step: step(), attempt: entry.attempt }
                 }
                 EntryKind::AttemptFailed => match entry.due? {

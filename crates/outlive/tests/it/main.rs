@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
+mod breakers;
 mod cancel;
 mod changed_code;
 mod checking;
@@ -22,6 +23,7 @@ mod events;
 mod exporting;
 mod family;
 mod foreign;
+mod heartbeats;
 mod ids;
 mod input;
 mod job_ends;

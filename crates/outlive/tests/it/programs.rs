@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use outlive::prelude::*;
 use outlive::workflow::WorkflowFn;
+use outlive::{Breaker, RetryBudget};
 use outlive_testkit::crash_everywhere;
 use outlive_testkit::crashes::{CrashEverywhere, Ledger};
 
@@ -34,6 +35,13 @@ pub(crate) const PROGRAMS: &[Program] = &[
     ("cleaned", |seed| on(cleaned, seed).cancel_at("1 h", "enough")),
     ("cancelled_retry", |seed| on(cancelled_retry, seed).cancel_at("25 s", "enough")),
     ("fallback", |seed| on(fallback, seed)),
+    ("heartbeats", |seed| on(heartbeats, seed)),
+    ("silent", |seed| on(silent, seed)),
+    ("breaker", |seed| on(breaker, seed).provide_with(guards)),
+    ("two_behind_a_breaker", |seed| on(two_behind_a_breaker, seed).provide_with(guards)),
+    ("cancelled_behind_a_breaker", |seed| {
+        on(cancelled_behind_a_breaker, seed).provide_with(guards).cancel_at("25 s", "enough")
+    }),
     ("once", |seed| on(once, seed).invariant("launched once or lost", launched_once)),
     ("drawn", |seed| on(drawn, seed)),
     ("failing", |seed| on(failing, seed).expect_failure()),
@@ -157,6 +165,60 @@ async fn fallback(ctx: Ctx, _: ()) -> Result<String> {
         })
         .await?;
     Ok(got + &effect(&ctx, "after").await?)
+}
+
+/// Each attempt continues where the last heartbeat left off, in whatever life.
+async fn heartbeats(ctx: Ctx, _: ()) -> Result<String> {
+    let body = |attempt: Attempt| {
+        let world = world(&ctx);
+        async move {
+            let first = attempt.progress::<u32>()?.unwrap_or(0);
+            assert!(first >= 2 * (attempt.number - 1), "attempt {} continues at {first}", attempt.number);
+            for item in first..6 {
+                world.work("item").await?;
+                attempt.heartbeat(&(item + 1))?;
+                if item + 1 == 2 * attempt.number {
+                    return Err("not yet".into());
+                }
+            }
+            Ok::<_, BoxError>("all".to_owned())
+        }
+    };
+    let got = ctx.step("work", body).retry(Retry::times(5).constant("10 s")).heartbeat_timeout("1 min").await?;
+    Ok(got + &effect(&ctx, "after").await?)
+}
+
+async fn silent(ctx: Ctx, _: ()) -> Result<String> {
+    let ended = ctx.step("hang", || world(&ctx).hang("hang")).heartbeat_timeout("30 s").await;
+    assert!(ended.as_ref().is_err_and(Error::is_timeout), "{ended:?}");
+    effect(&ctx, "after").await
+}
+
+struct Guards(Breaker, RetryBudget);
+
+/// What a process guards its services with; a new process has new ones.
+fn guards() -> Guards {
+    Guards(Breaker::new(1, Duration::from_secs(30)).named("service"), RetryBudget::new(0.1).reserve(1))
+}
+
+async fn guarded(ctx: &Ctx, name: &str) -> Result<String> {
+    let Guards(breaker, budget) = ctx.get();
+    let step = ctx.step(name, || world(ctx).flaky(name, 2)).retry(Retry::times(9).constant("1 s"));
+    Ok(step.breaker(breaker).budget(budget).await?)
+}
+
+async fn breaker(ctx: Ctx, _: ()) -> Result<String> {
+    Ok(guarded(&ctx, "a").await? + &guarded(&ctx, "b").await?)
+}
+
+async fn two_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
+    let (one, other) = tokio::try_join!(guarded(&ctx, "a"), guarded(&ctx, "b"))?;
+    Ok(one + &other + &effect(&ctx, "after").await?)
+}
+
+async fn cancelled_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
+    guarded(&ctx, "a").await?;
+    effect(&ctx, "late").await
 }
 
 async fn once(ctx: Ctx, _: ()) -> Result<String> {

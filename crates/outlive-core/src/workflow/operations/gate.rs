@@ -45,9 +45,8 @@ pub(super) fn admit(step: &mut OpCursor<'_>, attempt: u32) -> Result<(), Timesta
             report(step, breaker.name(), attempt, change);
             Ok(())
         }
-        BreakerDecision::Wait { until, is_probing } => {
-            let what = if is_probing { "is open but for one attempt" } else { "is open" };
-            state.held = Some(HeldBack { until, reason: format!("breaker {} {what}", breaker.name()) });
+        BreakerDecision::Wait { until } => {
+            state.held = Some(HeldBack { until, reason: format!("breaker {} is open", breaker.name()) });
             Err(until)
         }
     }

@@ -6,6 +6,7 @@
 //! No two of them share text, so their order does not matter: where two switches belong to one condition, each edit has
 //! its own part of it.
 
+mod care;
 mod family;
 mod memory;
 mod runtime;
@@ -85,7 +86,9 @@ pub mod duration;",
 
 /// All defects.
 pub(super) fn all() -> impl Iterator<Item = &'static Defect> {
-    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, runtime::DEFECTS].into_iter().flatten()
+    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, care::DEFECTS, family::DEFECTS, runtime::DEFECTS]
+        .into_iter()
+        .flatten()
 }
 
 /// Puts all defects into the files of the workspace, which are given by their paths from its root. The error names

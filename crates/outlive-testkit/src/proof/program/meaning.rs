@@ -67,6 +67,7 @@ impl Node {
             }
             Self::Loop(times, node) | Self::Map(times, node) => all(program, (0..*times).map(|_| &**node), output),
             Self::Reach(reach) => reach.accepts(program, output),
+            Self::Care(care) => care.accepts(output),
         }
     }
 
@@ -76,6 +77,7 @@ impl Node {
             Self::Step(name) | Self::Look(name) | Self::Flaky(name, _) | Self::Failing(name) => Some(name),
             Self::Exhausted(name) | Self::Once(name) | Self::Hang(name) => Some(name),
             Self::Limited(name) | Self::Fallback(name) => Some(name),
+            Self::Care(care) => Some(care.attempts().0),
             _ => None,
         }
     }
@@ -168,6 +170,10 @@ pub(super) fn check_effects(program: &Program, id: &str, end: &End) -> Result<()
             Node::Exhausted(name) => (name, 2, false),
             Node::Once(name) => (name, 1, true),
             Node::Hang(name) => (name, 1, false),
+            Node::Care(care) => {
+                let (name, attempts_max) = care.attempts();
+                (name, attempts_max, false)
+            }
             _ => return,
         };
         for ((key, attempt), times) in tried.get(name.as_str()).into_iter().flatten() {

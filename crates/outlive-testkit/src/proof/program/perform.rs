@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use outlive::prelude::*;
 
+use super::care::Guards;
 use super::family::reach;
 use super::race::{Coin, Race};
 use super::share::share;
@@ -15,11 +16,12 @@ use super::{Node, Program, Reach};
 pub(super) struct Programs {
     programs: Vec<Arc<Program>>,
     coin: Coin,
+    guards: Guards,
 }
 
 impl Programs {
     pub(super) fn new(programs: Vec<Arc<Program>>, seed: u64) -> Self {
-        Self { programs, coin: Coin::new(seed) }
+        Self { programs, coin: Coin::new(seed), guards: Guards::new() }
     }
 }
 
@@ -129,6 +131,7 @@ async fn fail() -> Result<String> {
 
 async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
     match node {
+        Node::Care(care) => care.perform(ctx, &ctx.get::<Programs>().guards).await,
         Node::Step(name) => ctx.step(name, || succeed(name)).await,
         Node::Look(name) => {
             ctx.step(name, || succeed(name)).await?;

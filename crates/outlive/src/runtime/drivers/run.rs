@@ -17,6 +17,7 @@
 //! time or a message resumes it.
 
 mod end;
+mod notices;
 mod script;
 mod user;
 
@@ -75,6 +76,8 @@ pub(crate) struct RunDriver<S: RunHost> {
     is_leaving: bool,
     /// The timer that was last set.
     timer: Option<Timestamp>,
+    /// When the run is due according to the store, while it is paused.
+    paused_until: Option<Timestamp>,
     /// What has arrived, until it is read.
     arrivals: Arrivals,
 }
@@ -116,6 +119,7 @@ impl<S: RunHost> RunDriver<S> {
             is_stopping: false,
             is_leaving: false,
             timer: None,
+            paused_until: None,
             arrivals: Arrivals::default(),
         };
         driver.begin();
@@ -303,15 +307,19 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Submits what is to be made durable, with a new state if there is one.
     fn flush(&mut self, state: Option<NewState>) {
-        let outgoing = {
+        let (outgoing, seq_before) = {
             let mut locked = self.resident.lock();
             let outgoing = locked.machine.take_outgoing();
-            if outgoing.is_none() && state.is_none() {
-                return;
-            }
-            let none = || Outgoing { seq_before: locked.machine.recorder().seq(), ..Outgoing::default() };
-            outgoing.unwrap_or_else(none)
+            let notices = locked.machine.take_notices();
+            let seq_before = locked.machine.recorder().seq();
+            drop(locked);
+            notices::report(&self.resident, notices);
+            (outgoing, seq_before)
         };
+        if outgoing.is_none() && state.is_none() {
+            return;
+        }
+        let outgoing = outgoing.unwrap_or_else(|| Outgoing { seq_before, ..Outgoing::default() });
         outgoing.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
         self.submit(outgoing, state);
     }
@@ -365,6 +373,7 @@ impl<S: RunHost> RunDriver<S> {
 
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
         self.phase = RunPhase::Pausing;
+        self.paused_until = wake;
         self.set_timer(None);
         let mut locked = self.resident.lock();
         locked.machine.inbox_mut().take_new();
@@ -404,8 +413,9 @@ impl<S: RunHost> RunDriver<S> {
             self.phase = RunPhase::Resuming;
             self.host.resuming(&self.resident);
             self.flush(Some(resumed(now)));
-        } else if has_message {
-            // The message has set the stored wake to now, so the wake must be set back to where it was.
+        } else if has_message || due != self.paused_until {
+            // The message has set the stored wake to now, so the wake must be set back to where it was. Or an attempt is
+            // held back for longer than the store says.
             self.host.resuming(&self.resident);
             self.pause(status, due);
         } else {
