@@ -44,7 +44,7 @@ pub use effect::{EffectSpec, RefusedEffect, StartEffect};
 pub use identity::{base, numbered_scope, scope};
 pub use inbox::RunInbox;
 pub use op::Asked;
-pub use operations::{DEADLINE_PASSED, Operations, Pause};
+pub use operations::{AttemptCare, DEADLINE_PASSED, Operations, Pause};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
@@ -284,14 +284,9 @@ impl Machine {
         self.ops.finish(slot, result, now);
     }
 
-    /// Accepts a heartbeat of a running attempt. Returns `false` if the attempt is not running.
-    pub fn heartbeat(&mut self, source: &HeartbeatSource, value: Payload, now: Timestamp) -> bool {
-        self.ops.heartbeat(source, value, now)
-    }
-
-    /// Has an attempt that its breaker holds back ask again at the next [`act`](Self::act).
-    pub fn ask_again(&mut self, slot: Slot) {
-        self.ops.ask_again(slot);
+    /// Returns what concerns heartbeats and breakers of attempts.
+    pub fn attempts(&mut self) -> AttemptCare<'_> {
+        AttemptCare::of(&mut self.ops)
     }
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
@@ -398,11 +393,6 @@ impl Machine {
     #[must_use]
     pub fn cause_of(&self, failure: &Failure) -> Option<u64> {
         self.ops.failures.cause_of(failure)
-    }
-
-    /// Takes the changes of breakers that attempts of this run have caused.
-    pub fn take_notices(&mut self) -> Vec<BreakerNotice> {
-        self.ops.take_notices()
     }
 
     /// Makes the run stuck, unless it already is. `sentence` says why and what to do.

@@ -177,7 +177,7 @@ impl BudgetState {
         let interval = WINDOW / limits.reserve.max(1);
         // If the clock was set back, the reserve is as full as it can be late.
         let full_at = self.full_at.unwrap_or(now).clamp(now, now.after(WINDOW + WINDOW));
-        let due = Timestamp::from_millis(full_at.as_millis() - millis(WINDOW - interval)).max(now);
+        let due = Timestamp::from_millis(full_at.as_millis().saturating_sub(millis(WINDOW - interval))).max(now);
         if due > now.after(WINDOW) {
             return BudgetDecision::AskAt(now.after(WINDOW));
         }

@@ -17,7 +17,7 @@ pub struct StepCare {
     pub budget: Option<Arc<SharedBudget>>,
     /// How long a body may go without a heartbeat.
     pub heartbeat_timeout: Option<Duration>,
-    /// Woken when an attempt that the breaker holds back should [ask again](super::Machine::ask_again).
+    /// Woken when an attempt that the breaker holds back should [ask again](super::AttemptCare::ask_again).
     pub bell: Waker,
 }
 

@@ -116,6 +116,18 @@ impl Op {
         }
     }
 
+    /// Returns when its attempt times out, if it is a step with one that is running, or about to.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let (OpPhase::Working { started, .. } | OpPhase::Starting { started, .. }) = self.phase else { return None };
+        let spec = self.step_spec()?;
+        let one = spec.attempt_timeout.map(|limit| started.after(limit));
+        let all = spec.total_timeout.and_then(|limit| Some(self.record.first_started?.after(limit)));
+        match (one, all) {
+            (Some(one), Some(all)) => Some(one.min(all)),
+            (one, all) => one.or(all),
+        }
+    }
+
     /// Returns `true` if its body may be running.
     pub(super) fn is_working(&self) -> bool {
         matches!(self.phase, OpPhase::Working { .. } | OpPhase::FallingBack { .. } | OpPhase::Starting { .. })

@@ -7,6 +7,7 @@
 //! What each step goes through and one place calls is `#[inline]`: large values would be copied once more at each border.
 
 mod ahead;
+mod attempts;
 mod control;
 mod cursor;
 mod effect;
@@ -37,6 +38,7 @@ use super::recorder::Recorder;
 use super::spec::{OpKind, Outcome, Spec};
 use super::{Polled, Slot, Trouble};
 
+pub use attempts::AttemptCare;
 pub use control::DEADLINE_PASSED;
 use cursor::OpCursor;
 pub use pause::Pause;

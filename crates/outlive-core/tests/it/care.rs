@@ -71,7 +71,8 @@ fn source(machine: &Machine, slot: Slot, attempt: u32) -> HeartbeatSource {
 }
 
 fn beat(machine: &mut Machine, slot: Slot, attempt: u32, value: u32, now: Timestamp) -> bool {
-    machine.heartbeat(&source(machine, slot, attempt), Payload::encode(&value).unwrap(), now)
+    let source = source(machine, slot, attempt);
+    machine.attempts().heartbeat(&source, Payload::encode(&value).unwrap(), now)
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn open_breaker_holds_an_attempt_back_without_recording_anything() {
     let mut one = live(&[]);
     let slot = begin(&mut one, "a", with_breaker(&breaker), at(0));
     fail(&mut one, slot, at(0));
-    assert_eq!(one.take_notices()[0].change, BreakerChange::Opened { until: at(30) });
+    assert_eq!(one.attempts().take_notices()[0].change, BreakerChange::Opened { until: at(30) });
 
     let mut two = live(&[]);
     let held = begin(&mut two, "b", with_breaker(&breaker), at(1));
@@ -94,13 +95,13 @@ fn open_breaker_holds_an_attempt_back_without_recording_anything() {
     assert_eq!(working(&mut two, held, at(29)), None);
     two.act(at(30));
     assert_eq!(working(&mut two, held, at(30)), Some(1), "the reset time has passed");
-    assert_eq!(two.take_notices()[0].change, BreakerChange::HalfOpened);
+    assert_eq!(two.attempts().take_notices()[0].change, BreakerChange::HalfOpened);
     one.act(at(30));
     assert_eq!(working(&mut one, slot, at(30)), None, "the other attempt is the probe");
 
     two.finish(held, Ok(Payload::recorded("1")), at(31));
-    assert_eq!(two.take_notices()[0].change, BreakerChange::Closed);
-    one.ask_again(slot);
+    assert_eq!(two.attempts().take_notices()[0].change, BreakerChange::Closed);
+    one.attempts().ask_again(slot);
     one.act(at(31));
     assert_eq!(working(&mut one, slot, at(31)), Some(2));
 }
@@ -111,11 +112,11 @@ fn permanent_error_is_an_answer_and_a_timeout_is_a_failure() {
     let mut machine = live(&[]);
     let slot = begin(&mut machine, "a", with_breaker(&breaker), at(0));
     machine.finish(slot, Err(Failure::new(Cause::Error, "declined").permanent()), at(0));
-    assert_eq!(machine.take_notices(), []);
+    assert_eq!(machine.attempts().take_notices(), []);
     let spec = StepSpec { attempt_timeout: Some(Duration::from_secs(5)), ..with_breaker(&breaker) };
     begin(&mut machine, "b", spec, at(0));
     machine.act(at(5));
-    assert_eq!(machine.take_notices()[0].change, BreakerChange::Opened { until: at(35) });
+    assert_eq!(machine.attempts().take_notices()[0].change, BreakerChange::Opened { until: at(35) });
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn heartbeats_are_recorded_once_a_second_and_before_a_failure() {
     beat(&mut machine, slot, 1, 4, at(1));
     fail(&mut machine, slot, at(1));
     assert_eq!(kinds(&mut machine), [EntryKind::Heartbeat, EntryKind::AttemptFailed]);
-    assert_eq!(machine.operations().progress(slot).unwrap().as_str(), "4");
+    assert_eq!(machine.attempts().progress(slot).unwrap().as_str(), "4");
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn heartbeat_survives_a_crash_and_a_pending_one_is_dropped_with_success() {
     let journal = entries(&mut machine);
     let mut again = live(&journal);
     let slot = begin(&mut again, "a", with_heartbeat(None), at(5));
-    assert_eq!(again.operations().progress(slot).unwrap().as_str(), "7");
+    assert_eq!(again.attempts().progress(slot).unwrap().as_str(), "7");
     again.act(at(5));
     assert_eq!(working(&mut again, slot, at(5)), Some(1), "the attempt starts again");
     beat(&mut again, slot, 1, 8, at(5));
@@ -241,11 +242,11 @@ fn heartbeat_of_an_attempt_that_is_over_is_refused() {
     fail(&mut machine, slot, at(0));
     machine.act(at(1));
     assert_eq!(working(&mut machine, slot, at(1)), Some(2));
-    assert!(!machine.heartbeat(&first, Payload::recorded("1"), at(1)));
+    assert!(!machine.attempts().heartbeat(&first, Payload::recorded("1"), at(1)));
     machine.close(slot);
     let reused = begin(&mut machine, "b", with_heartbeat(None), at(1));
     assert_eq!(reused, slot);
-    assert!(!machine.heartbeat(&first, Payload::recorded("1"), at(1)));
+    assert!(!machine.attempts().heartbeat(&first, Payload::recorded("1"), at(1)));
     assert_eq!(kinds(&mut machine), [EntryKind::AttemptFailed]);
 }
 

@@ -48,6 +48,7 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
     let attempt = entry.attempt;
     Some(match entry.kind {
         EntryKind::StepStarted => LifecycleKind::StepStarted { step: name(), operation: operation(), attempt },
+        EntryKind::Heartbeat => LifecycleKind::StepHeartbeat { step: name(), operation: operation(), attempt },
         EntryKind::StepDone => {
             let duration_ms = entry.started.map(|started| millis(started, entry.at));
             LifecycleKind::StepCompleted { step: name(), operation: operation(), attempt, duration_ms }

@@ -193,6 +193,7 @@ impl fmt::Display for LifecycleKind {
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
             | Self::RunPatched { operation, .. }
+            | Self::StepHeartbeat { operation, .. }
             | Self::BreakerOpened { operation, .. }
             | Self::BreakerHalfOpened { operation, .. }
             | Self::BreakerClosed { operation, .. }

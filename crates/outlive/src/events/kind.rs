@@ -94,6 +94,16 @@ pub enum LifecycleKind {
         /// The number of the attempt, from 1.
         attempt: u32,
     },
+    /// A running attempt reported its progress, and that was recorded: at most once a second.
+    #[serde(rename = "step.heartbeat")]
+    StepHeartbeat {
+        /// The step's name.
+        step: String,
+        /// The step's identity in the run: with its scope, key and count.
+        operation: String,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+    },
     /// A step ended with a value.
     #[serde(rename = "step.completed")]
     StepCompleted {
@@ -406,6 +416,7 @@ impl LifecycleKind {
             Self::StepStarted { .. } => "step.started",
             Self::StepCompleted { .. } => "step.completed",
             Self::StepFailed { .. } => "step.failed",
+            Self::StepHeartbeat { .. } => "step.heartbeat",
             Self::BreakerOpened { .. } => "breaker.opened",
             Self::BreakerHalfOpened { .. } => "breaker.half_opened",
             Self::BreakerClosed { .. } => "breaker.closed",

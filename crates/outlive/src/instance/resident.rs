@@ -210,7 +210,7 @@ impl ResidentState {
     /// Notes that the body of a step can continue. Returns `false` if that was known or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
         if !self.machine.operations().is_working(slot) {
-            self.machine.ask_again(slot);
+            self.machine.attempts().ask_again(slot);
             return false;
         }
         !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)

@@ -68,19 +68,12 @@ fn report(step: &mut OpCursor<'_>, breaker: &str, attempt: u32, change: Option<B
     step.ops.notices.push(notice);
 }
 
-impl Operations {
-    /// Has an attempt that is held back ask again. Does nothing for any other operation.
-    pub(in crate::workflow) fn ask_again(&mut self, slot: Slot) {
-        let is_held = self.table.get(slot).is_some_and(|op| {
-            matches!(op.phase, OpPhase::Armed) && op.record.care.as_ref().is_some_and(|care| care.held.is_some())
-        });
-        if is_held {
-            self.table.set_timer(slot, Timestamp::AT_ONCE);
-        }
-    }
-
-    /// Takes the changes of breakers that attempts of this run have caused.
-    pub(in crate::workflow) fn take_notices(&mut self) -> Vec<BreakerNotice> {
-        if self.notices.is_empty() { Vec::new() } else { std::mem::take(&mut self.notices) }
+/// Has an attempt that is held back ask again. Does nothing for any other operation.
+pub(super) fn ask_again(ops: &mut Operations, slot: Slot) {
+    let is_held = ops.table.get(slot).is_some_and(|op| {
+        matches!(op.phase, OpPhase::Armed) && op.record.care.as_ref().is_some_and(|care| care.held.is_some())
+    });
+    if is_held {
+        ops.table.set_timer(slot, Timestamp::AT_ONCE);
     }
 }

@@ -9,37 +9,34 @@ use crate::failure::Failure;
 use crate::journal::EntryKind;
 use crate::payload::Payload;
 use crate::time::Timestamp;
+use crate::workflow::Slot;
 use crate::workflow::care::{Beat, HeartbeatSource};
 use crate::workflow::op::{Op, OpPhase};
 
 use super::Operations;
 use super::cursor::OpCursor;
-use super::step::deadline_of;
 
 /// The least time between two recorded heartbeats of an attempt.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-impl Operations {
-    /// Accepts a heartbeat. Returns `false` if its attempt is no longer running.
-    pub(in crate::workflow) fn heartbeat(&mut self, source: &HeartbeatSource, value: Payload, now: Timestamp) -> bool {
-        let mut step = self.at(source.slot, now);
-        let is_running = |op: &&mut Op| {
-            op.key == source.op && matches!(op.phase, OpPhase::Working { attempt, .. } if attempt == source.attempt)
-        };
-        let Some(op) = step.get_mut().filter(is_running) else { return false };
-        let care = op.record.care.get_or_insert_default();
-        let beat = care.beat.get_or_insert(Beat { last: now, recorded: None, pending: None });
-        (beat.last, beat.pending) = (now, Some(value));
-        record_due(&mut step);
-        set_timer(&mut step);
-        true
-    }
+/// Accepts a heartbeat. Returns `false` if its attempt is no longer running.
+pub(super) fn accept(ops: &mut Operations, source: &HeartbeatSource, value: Payload, now: Timestamp) -> bool {
+    let mut step = ops.at(source.slot, now);
+    let is_running = |op: &&mut Op| {
+        op.key == source.op && matches!(op.phase, OpPhase::Working { attempt, .. } if attempt == source.attempt)
+    };
+    let Some(op) = step.get_mut().filter(is_running) else { return false };
+    let care = op.record.care.get_or_insert_default();
+    let beat = care.beat.get_or_insert(Beat { last: now, recorded: None, pending: None });
+    (beat.last, beat.pending) = (now, Some(value));
+    record_due(&mut step);
+    set_timer(&mut step);
+    true
+}
 
-    /// Returns the last heartbeat of a step that was recorded.
-    #[must_use]
-    pub fn progress(&self, slot: crate::workflow::Slot) -> Option<&Payload> {
-        self.table.get(slot)?.record.care.as_ref()?.progress.as_ref()
-    }
+/// Returns the last heartbeat of a step that was recorded.
+pub(super) fn progress(ops: &Operations, slot: Slot) -> Option<&Payload> {
+    ops.table.get(slot)?.record.care.as_ref()?.progress.as_ref()
 }
 
 /// Begins to listen to an attempt that starts now.
@@ -95,7 +92,7 @@ pub(super) fn silence(step: &OpCursor<'_>) -> Option<Failure> {
 /// Sets the timer of a running attempt: its timeout, or what its heartbeats need.
 pub(super) fn set_timer(step: &mut OpCursor<'_>) {
     let Some(op) = step.get() else { return };
-    let next = [deadline_of(op), due(op)].into_iter().flatten().min();
+    let next = [op.deadline(), due(op)].into_iter().flatten().min();
     next.into_iter().for_each(|due| step.set_timer(due));
 }
 

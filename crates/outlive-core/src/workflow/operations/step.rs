@@ -42,7 +42,7 @@ pub(super) struct StepAttempts<'a> {
 pub(super) fn current(op: &Op) -> Option<StepAttempt> {
     match &op.phase {
         OpPhase::Working { attempt, .. } => {
-            Some(StepAttempt { number: *attempt, deadline: deadline_of(op), fallback_for: None })
+            Some(StepAttempt { number: *attempt, deadline: op.deadline(), fallback_for: None })
         }
         OpPhase::FallingBack { attempt, failure, .. } => {
             Some(StepAttempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
@@ -189,7 +189,7 @@ impl<'a> StepAttempts<'a> {
     /// Handles the timer of a running attempt: it timed out, was silent for too long, or has a heartbeat to record.
     fn attempt_due(&mut self) {
         let Some(op) = self.step.get() else { return };
-        if deadline_of(op).is_some_and(|end| end <= self.step.now) {
+        if op.deadline().is_some_and(|end| end <= self.step.now) {
             return self.time_is_up();
         }
         match op.phase {
@@ -325,26 +325,6 @@ fn next_of(
         (_, Some(text)) => text.clone(),
         _ => "a panic without a message".to_owned(),
     })
-}
-
-/// Returns when the attempt of a step times out that is running, or about to.
-pub(super) fn deadline_of(op: &Op) -> Option<Timestamp> {
-    match op.phase {
-        OpPhase::Working { started, .. } | OpPhase::Starting { started, .. } => {
-            deadline(op.step_spec()?, started, op.record.first_started)
-        }
-        _ => None,
-    }
-}
-
-/// Returns when an attempt times out.
-fn deadline(spec: &StepSpec, started: Timestamp, first: Option<Timestamp>) -> Option<Timestamp> {
-    let one = spec.attempt_timeout.map(|limit| started.after(limit));
-    let all = spec.total_timeout.and_then(|limit| Some(first?.after(limit)));
-    match (one, all) {
-        (Some(one), Some(all)) => Some(one.min(all)),
-        (one, all) => one.or(all),
-    }
 }
 
 /// Hashes a text (FNV-1a, 64 bit), so that each step has its own stream of jitter.

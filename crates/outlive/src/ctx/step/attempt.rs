@@ -60,13 +60,13 @@ impl Attempt {
         let resident = &operation.resident;
         let heart = {
             let slot = operation.slot().unwrap_or(Slot(usize::MAX));
-            let state = resident.lock();
+            let mut state = resident.lock();
             let op = state.machine.operations().key(slot).unwrap_or_else(|| Arc::from(""));
             Heart {
                 resident: Arc::downgrade(resident),
                 source: HeartbeatSource { slot, op, attempt: attempt.number },
                 step: operation.call.clone(),
-                progress: state.machine.operations().progress(slot).cloned(),
+                progress: state.machine.attempts().progress(slot).cloned(),
             }
         };
         Self {
@@ -116,7 +116,7 @@ impl Attempt {
         let resident = resident.upgrade().ok_or_else(is_over)?;
         let value = codec::encode("the heartbeat", progress, resident.env.max_payload)?;
         let now = resident.now();
-        if !resident.lock().machine.heartbeat(source, value, now) {
+        if !resident.lock().machine.attempts().heartbeat(source, value, now) {
             return Err(is_over());
         }
         if resident.place() != CalledFrom::Step {

@@ -310,7 +310,7 @@ impl<S: RunHost> RunDriver<S> {
         let (outgoing, seq_before) = {
             let mut locked = self.resident.lock();
             let outgoing = locked.machine.take_outgoing();
-            let notices = locked.machine.take_notices();
+            let notices = locked.machine.attempts().take_notices();
             let seq_before = locked.machine.recorder().seq();
             drop(locked);
             notices::report(&self.resident, notices);
