@@ -3,6 +3,7 @@
 
 mod care;
 mod effects;
+mod held;
 mod jobs;
 mod patterns;
 mod pool;

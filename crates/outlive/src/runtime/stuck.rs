@@ -36,6 +36,14 @@ pub(crate) fn unregistered(workflow: &str, known: &str) -> String {
     )
 }
 
+/// Adds to a sentence that a cancel was accepted before the run became stuck, as that is how the run will end.
+pub(crate) fn with_cancel(sentence: String, cancelled: Option<&str>) -> String {
+    match cancelled {
+        Some(reason) => format!("{sentence}; it was cancelled ({reason}) and ends as cancelled once it can continue"),
+        None => sentence,
+    }
+}
+
 /// Describes a panic of the workflow function.
 pub(crate) fn panicked(panic: &Failure) -> String {
     format!("the workflow function {panic}; fix it and restart the program")

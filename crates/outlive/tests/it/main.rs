@@ -62,6 +62,7 @@ mod signals;
 #[cfg(feature = "http")]
 mod sink;
 mod store_trouble;
+mod stuck_cancels;
 mod support;
 mod time;
 mod waiting;

@@ -465,7 +465,8 @@ impl<S: RunHost> RunDriver<S> {
         };
         let cancelled = self.resident.lock().machine.inbox().cancel_reason().map(ToOwned::to_owned);
         match (end.clone(), cancelled) {
-            (RunEnd::Stuck(sentence), _) => {
+            (RunEnd::Stuck(sentence), cancelled) => {
+                let sentence = stuck::with_cancel(sentence, cancelled.as_deref());
                 tracing::warn!(run = self.resident.info.id, "run is stuck: {sentence}");
                 state.status = Status::Stuck;
                 state.note = Some(sentence);
