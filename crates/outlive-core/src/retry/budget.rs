@@ -239,10 +239,12 @@ mod tests {
     #[test]
     fn invalid_values_are_named() {
         for (ratio, text) in [(0.0, "0"), (-0.5, "-0.5"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
-            let error = RetryBudget::new(ratio).check().unwrap_err().to_string();
+            let error = RetryBudget::new(ratio).check().expect_err("it is refused").to_string();
             assert!(error.contains(&format!("the ratio {text} of")), "{error}");
         }
-        assert!(RetryBudget::new(0.2).reserve(0).check().unwrap_err().to_string().contains("a reserve of 0"));
+        assert!(
+            RetryBudget::new(0.2).reserve(0).check().expect_err("it is refused").to_string().contains("a reserve of 0")
+        );
     }
 
     proptest! {

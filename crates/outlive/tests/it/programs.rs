@@ -201,23 +201,24 @@ fn guards() -> Guards {
     Guards(Breaker::new(1, Duration::from_secs(30)).named("service"), RetryBudget::new(0.1).reserve(1))
 }
 
-async fn guarded(ctx: &Ctx, name: &str) -> Result<String> {
+async fn guarded(ctx: &Ctx, name: &str, times: u64) -> Result<String> {
     let Guards(breaker, budget) = ctx.get();
-    let step = ctx.step(name, || world(ctx).flaky(name, 2)).retry(Retry::times(9).constant("1 s"));
+    let step = ctx.step(name, || world(ctx).flaky(name, times)).retry(Retry::times(9).constant("1 s"));
     Ok(step.breaker(breaker).budget(budget).await?)
 }
 
 async fn breaker(ctx: Ctx, _: ()) -> Result<String> {
-    Ok(guarded(&ctx, "a").await? + &guarded(&ctx, "b").await?)
+    Ok(guarded(&ctx, "a", 2).await? + &guarded(&ctx, "b", 2).await?)
 }
 
 async fn two_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
-    let (one, other) = tokio::try_join!(guarded(&ctx, "a"), guarded(&ctx, "b"))?;
+    let (one, other) = tokio::try_join!(guarded(&ctx, "a", 2), guarded(&ctx, "b", 2))?;
     Ok(one + &other + &effect(&ctx, "after").await?)
 }
 
+/// A new process has a closed breaker, and so makes one more attempt.
 async fn cancelled_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
-    guarded(&ctx, "a").await?;
+    guarded(&ctx, "a", 99).await?;
     effect(&ctx, "late").await
 }
 

@@ -51,7 +51,11 @@ type Gate = Arc<Semaphore>;
 
 async fn gated(ctx: &Ctx) -> Result<()> {
     let gate = ctx.get::<Gate>().clone();
-    Ok(ctx.step("work", || async { outlive::Ok(gate.acquire().await?.forget()) }).await?)
+    let body = || async {
+        gate.acquire().await?.forget();
+        outlive::Ok(())
+    };
+    Ok(ctx.step("work", body).await?)
 }
 
 async fn panics(ctx: Ctx, _: ()) -> Result<()> {
