@@ -84,6 +84,7 @@ async fn many_runs_share_a_breaker() {
     }
     service.repair();
     test.advance("30 seconds").await;
+    assert_eq!(service.calls(), 13 + 50, "as soon as one has succeeded, all others follow");
     all_end_well(&test, &runs).await;
     assert_eq!(service.calls(), 13 + 50, "no attempt was used up while it was held back");
 }

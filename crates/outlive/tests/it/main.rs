@@ -54,6 +54,7 @@ mod programs;
 mod progress;
 mod providing;
 mod recovery;
+mod reloaded;
 mod retrying_runs;
 mod seed;
 mod service;
