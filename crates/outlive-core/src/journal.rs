@@ -128,11 +128,16 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// The run restarted: the first entry of its next journal. `attempt` is the run number; the payload is the input with
+    /// what the run took along.
+    Restarted = 110,
+    /// The journal has reached most of the entries it may have.
+    NearlyFull = 111,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +158,8 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::Restarted,
+        Self::NearlyFull,
     ];
 
     /// Returns the stored code.
@@ -215,6 +222,8 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::Restarted => "restarted",
+            Self::NearlyFull => "journal nearly full",
         }
     }
 }
@@ -269,6 +278,13 @@ impl Entry {
     #[must_use]
     pub fn discarded(&self) -> Option<u64> {
         let due = self.due.filter(|_| self.kind == EntryKind::SignalDiscarded)?;
+        u64::try_from(due.as_millis()).ok()
+    }
+
+    /// Returns how many entries the journal may have, if this is a [`NearlyFull`](EntryKind::NearlyFull) entry.
+    #[must_use]
+    pub fn max_entries(&self) -> Option<u64> {
+        let due = self.due.filter(|_| self.kind == EntryKind::NearlyFull)?;
         u64::try_from(due.as_millis()).ok()
     }
 

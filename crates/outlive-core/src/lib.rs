@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod message;
 pub mod payload;
 pub mod queue;
+pub mod restart;
 pub mod retry;
 pub mod schedule;
 mod scratch;

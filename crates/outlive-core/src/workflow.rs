@@ -158,6 +158,11 @@ impl Machine {
             ops.inbox.set_cancel(reason);
         }
         ops.children = std::mem::take(&mut records.children);
+        ops.dead = std::mem::take(&mut records.dead);
+        if let Some(restart) = records.restart.take() {
+            ops.run_number = restart.run_number;
+            ops.inbox.carry(restart.signals);
+        }
         ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
         Ok(Self {
             mode,
@@ -176,6 +181,24 @@ impl Machine {
     pub fn with_deadline(mut self, deadline: Option<Timestamp>) -> Self {
         self.ops.deadline = deadline;
         self
+    }
+
+    /// Limits the number of entries of the journal. A run that records more becomes stuck.
+    #[must_use]
+    pub fn with_max_entries(mut self, max_entries: u64) -> Self {
+        self.ops.recorder.set_limit(self.records.seq_before, max_entries);
+        self.check_length();
+        self
+    }
+
+    /// Makes the run stuck if its journal is too long.
+    fn check_length(&mut self) {
+        if let Some(max) = self.ops.recorder.exceeded() {
+            self.ops.fail(format!(
+                "its journal has more than {max} entries; let long loops `ctx.restart` with a fresh journal, or raise \
+                 `max_entries` of the engine, then restart the program"
+            ));
+        }
     }
 
     // ---- called by operations ----
@@ -367,13 +390,27 @@ impl Machine {
 
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
-        self.ops.recorder.take_outgoing()
+        let outgoing = self.ops.recorder.take_outgoing();
+        self.check_length();
+        outgoing
     }
 
     /// Changes what was taken as outgoing because the store refused one of its writes, so that nothing of it was
     /// applied. Returns what to commit instead.
     pub fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
         self.ops.refused(index, refusal)
+    }
+
+    /// Returns the input with which user code restarts the run, once it has asked for that.
+    #[must_use]
+    pub fn restart_input(&self) -> Option<&Payload> {
+        self.ops.restart_input()
+    }
+
+    /// Records a restart as the first entry of the next journal, with all that the next run takes along. The machine is
+    /// of no use after that: a new one continues from that entry.
+    pub fn record_restart(&mut self, input: Payload, now: Timestamp) {
+        self.ops.record_restart(input, now);
     }
 
     /// Returns the messages that end the attached children, for the commit that ends the run.

@@ -23,7 +23,8 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline FROM instance \
+         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline, \
+         restarts FROM instance \
          WHERE "
     };
 }
@@ -40,7 +41,10 @@ const INSERT_ENTRY: &str = "INSERT INTO entry (instance, seq, at, kind, op, site
      number) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
-     WHERE instance = ?1 AND seq > ?2 ORDER BY seq";
+     WHERE instance = ?1 AND seq > ?2 AND seq >= coalesce((SELECT journal FROM instance WHERE num = ?1), 1) ORDER BY seq";
+
+/// The number that the current journal of an instance begins with.
+const JOURNAL: &str = "SELECT journal FROM instance WHERE num = ?1";
 
 const MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum FROM inbox \
      WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos > ?2 ORDER BY pos";
@@ -125,6 +129,7 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
         parent,
         deadline,
+        restarts: count(row, 23),
     };
     InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
@@ -213,7 +218,8 @@ pub(crate) fn insert_entry(
     Ok(())
 }
 
-/// Reads the journal of an instance past `after`, as much as there is room for, or returns what is wrong with it.
+/// Reads the journal of an instance past `after`, since its last restart, as much as there is room for, or returns what
+/// is wrong with it.
 pub(crate) fn entries(
     connection: &Connection,
     num: u64,
@@ -229,8 +235,9 @@ pub(crate) fn entries(
         }
         let expected = entries.last().map_or(after, |last| last.seq).saturating_add(1);
         match rows.next() {
+            Ok(None) if entries.is_empty() && after == 0 => return nothing(connection, num),
             Ok(None) => return Ok(Ok(entries)),
-            Ok(Some(row)) => match entry(row, expected) {
+            Ok(Some(row)) => match entry(row, if entries.is_empty() { first(row, expected) } else { expected }) {
                 Ok(entry) => {
                     room.take(&entry);
                     entries.push(entry);
@@ -243,6 +250,23 @@ pub(crate) fn entries(
             Err(e) => return Err(e),
         }
     }
+}
+
+/// Returns the number that the first row of a journal should have: a restart begins one, whatever its number.
+fn first(row: &Row<'_>, expected: u64) -> u64 {
+    let seq = int(row, 0).unwrap_or(0).cast_unsigned();
+    let is_restart = int(row, 2) == Some(i64::from(EntryKind::Restarted.code()));
+    if is_restart { seq.max(expected) } else { expected }
+}
+
+/// Returns the empty journal of an instance that has none, unless it should have one.
+fn nothing(connection: &Connection, num: u64) -> rusqlite::Result<Result<Vec<Entry>, String>> {
+    let mut statement = connection.prepare_cached(JOURNAL)?;
+    let from = statement.query_row([num.cast_signed()], |row| Ok(int(row, 0).unwrap_or(0))).optional()?;
+    Ok(match from {
+        Some(1) | None => Ok(Vec::new()),
+        Some(from) => Err(format!("entry {from} is missing; {WAY_OUT}")),
+    })
 }
 
 /// Reads the entry of a row, which should be number `expected`, or returns what is wrong with it.

@@ -16,6 +16,7 @@ mod feed;
 mod inbox;
 mod lease;
 mod message;
+mod past;
 mod purge;
 mod push;
 mod queue;

@@ -6,6 +6,7 @@ mod effect;
 mod map;
 mod operation;
 mod patch;
+mod restart;
 mod sleep;
 mod step;
 mod wait;
@@ -23,6 +24,7 @@ pub use child::{Child, ChildResult, RunChild, SpawnChild};
 pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
 pub use patch::Patched;
+pub use restart::Restart;
 pub use sleep::Sleep;
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
 pub use wait::Wait;
@@ -302,6 +304,38 @@ impl Ctx {
     #[track_caller]
     pub fn push<J: QueueTarget>(&self, pool: J, event: &J::Event) -> PushEffect<'_> {
         PushEffect::new(self, pool, event)
+    }
+
+    /// Restarts the run: it continues as the next run under its id, with another input and a fresh journal. A workflow that
+    /// goes on for ever calls it every few hundred or thousand steps, so that its journal stays short.
+    ///
+    /// One commit ends this journal and begins the next. The id, the tags, the deadline, the children and the signals that
+    /// nobody has waited for stay; [`Info::run_number`] grows. [`Run::result`](crate::Run::result), and a parent that waits
+    /// for the run, wait for its last run. Its random numbers and idempotency keys are new ones.
+    ///
+    /// The call never returns, except with an error. What is outstanding in other branches is dropped, as if the function
+    /// had returned. In a `select!`, another branch that is ready first wins.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn sync_page(page: u64) -> Result<()> { Ok(()) }
+    /// async fn sync_pages(ctx: Ctx, first: u64) -> Result<()> {
+    ///     for page in first..first + 1_000 {
+    ///         ctx.step("sync page", || sync_page(page)).await?;
+    ///         ctx.sleep("1 minute").await?;
+    ///     }
+    ///     Ok(ctx.restart(&(first + 1_000)).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("sync pages", sync_pages); }
+    /// ```
+    ///
+    /// # Errors
+    /// The restart returns [`Error::PayloadTooLarge`] if the input is too large, [`Error::Payload`] if it cannot be written
+    /// as JSON, and [`Error::Cancelled`] if the run was cancelled: a cancel is final. The run continues after that. An input
+    /// that the workflow could not read makes the run stuck, and nothing is written.
+    #[track_caller]
+    pub fn restart<T>(&self, input: &(impl Serialize + ?Sized)) -> Restart<'_, T> {
+        Restart::new(self, input)
     }
 
     /// Returns a context whose operations belong to a key: for concurrent branches that use the same names.

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "testing")]
 mod kit;
+mod long_lives;
 mod provide;
 mod start;
 
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::check::{Check, Judge};
 use crate::client::{Client, Contract};
 use crate::clock::{Clock, SystemClock};
+use crate::engine::long_lives::LongLives;
 use crate::engine::provide::Provided;
 use crate::error::{BoxError, Error};
 use crate::events::Subscribe;
@@ -96,6 +98,7 @@ pub struct Builder {
     grace: Duration,
     durability: Durability,
     keep_events: Duration,
+    long_lives: LongLives,
     #[cfg(feature = "http")]
     sinks: Vec<HttpSink>,
     seed: Option<u64>,
@@ -362,6 +365,7 @@ impl Builder {
             grace: GRACE,
             durability: Durability::Full,
             keep_events: KEEP_EVENTS,
+            long_lives: LongLives::default(),
             #[cfg(feature = "http")]
             sinks: Vec::new(),
             seed: None,
@@ -562,7 +566,7 @@ impl Builder {
     /// Sets the minimum time that [lifecycle events](Client::events) are kept; 7 days by default.
     ///
     /// A subscriber that resumes from a cursor, and every sink, must come back within this time. The journal of a run
-    /// is kept as long as the run is.
+    /// is kept as long as the run is; what it recorded before a [restart](crate::Ctx::restart), as long as an event.
     ///
     /// ```
     /// # use outlive::prelude::*;

@@ -115,6 +115,9 @@ pub struct RunInfo {
     pub is_detached: bool,
     /// When the run is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
+    /// Which run it is under its id, from 1: one more after each [restart](crate::Ctx::restart). `input` is that of the
+    /// first one.
+    pub run_number: u32,
 }
 
 impl RunInfo {
@@ -138,6 +141,7 @@ impl RunInfo {
             tags: instance.tags,
             recoveries: instance.recoveries,
             deadline: instance.deadline,
+            run_number: instance.restarts.saturating_add(1),
             is_detached: instance.parent.as_ref().is_some_and(|parent| parent.is_detached),
             parent: instance.parent.map(|parent| parent.id.to_string()),
         }

@@ -56,6 +56,8 @@ pub struct Instance {
     pub parent: Option<Parent>,
     /// When it is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
+    /// How often it has restarted.
+    pub restarts: u32,
 }
 
 /// With this many recoveries without progress, an instance is suspected of crashing the process.
@@ -358,7 +360,7 @@ pub trait Query: Send + Sync {
     /// Returns the instance with this id.
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>>;
 
-    /// Reads the journal of an instance after `after`: one [page](crate::store::page) of at most `limit` entries. A damaged
+    /// Reads the journal of an instance after `after`, since its last restart: one [page](crate::store::page) of at most `limit` entries. A damaged
     /// entry is an error of kind `Corrupt`.
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 

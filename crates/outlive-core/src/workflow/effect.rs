@@ -119,6 +119,8 @@ pub(super) struct EffectSource<'a> {
     pub(super) op: &'a str,
     /// The number of its entry: an effect that is repeated after a rewind is another one.
     pub(super) seq: u64,
+    /// The number of the run, which restarts count.
+    pub(super) run_number: u32,
     pub(super) now: Timestamp,
 }
 
@@ -143,10 +145,13 @@ impl EffectSource<'_> {
         Name::recorded(&text)
     }
 
-    /// Names a child for its parent and its operation.
+    /// Names a child for its parent, the run of it, and its operation.
     fn child_id(&self, parent: &Parent) -> Name {
         let op = self.op.replacen(CHILD_PREFIX, "", 1);
-        self.fitted(format!("{}/{op}", parent.id))
+        match self.run_number {
+            0 | 1 => self.fitted(format!("{}/{op}", parent.id)),
+            number => self.fitted(format!("{}#{number}/{op}", parent.id)),
+        }
     }
 
     /// Shortens an id that is too long; what is left out still counts.

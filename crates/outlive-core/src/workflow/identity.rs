@@ -73,6 +73,7 @@ pub(super) fn op_words(key: &str) -> &'static str {
         Some(OpKind::Signal | OpKind::Cancel) => "message to that run",
         Some(OpKind::Send | OpKind::Push) => "event for that job",
         Some(OpKind::Patch) => "patch of that name",
+        Some(OpKind::Restart) => "restart",
         Some(OpKind::Step) | None => "step of that name",
     }
 }
@@ -123,7 +124,7 @@ pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str
     let mut text = String::with_capacity(scope.len() + name.len() + 16);
     text.push_str(scope);
     text.push_str(kind.prefix());
-    if kind != OpKind::Sleep {
+    if !matches!(kind, OpKind::Sleep | OpKind::Restart) {
         escape_into(&mut text, name);
     }
     if let Some(key) = key {

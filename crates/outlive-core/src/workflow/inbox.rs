@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::message::{Inbound, Message};
+use crate::restart::CarriedSignal;
 
 use super::Slot;
 use super::signals::Signals;
@@ -169,6 +170,11 @@ impl RunInbox {
         let signals = &mut self.allocate().signals;
         given.into_iter().for_each(|(pos, seq)| signals.give(pos, seq));
         refused.into_iter().for_each(|pos| signals.refuse(pos));
+    }
+
+    /// Receives the signals that a run took along when it restarted.
+    pub(super) fn carry(&mut self, signals: Vec<CarriedSignal>) {
+        signals.into_iter().for_each(|signal| self.allocate().signals.carry(signal));
     }
 
     fn allocate(&mut self) -> &mut RunMessages {

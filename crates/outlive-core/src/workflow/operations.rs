@@ -11,6 +11,7 @@ mod control;
 mod cursor;
 mod effect;
 mod pause;
+mod restart;
 mod sleep;
 mod step;
 mod table;
@@ -19,7 +20,7 @@ mod wait;
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::journal::EntryKind;
+use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -62,6 +63,12 @@ pub struct Operations {
     pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
+    /// The number of the run, which restarts count.
+    pub(super) run_number: u32,
+    /// The operation that restarts the run, once it has begun.
+    restarting: Option<Slot>,
+    /// The entries that refused a signal which was not discarded.
+    pub(super) dead: Vec<Entry>,
 }
 
 impl Operations {
@@ -149,6 +156,9 @@ impl Operations {
             children: LiveChildren::default(),
             failures: SeenFailures::default(),
             deadline: None,
+            run_number: 1,
+            restarting: None,
+            dead: Vec::new(),
         }
     }
 
@@ -265,6 +275,7 @@ impl Operations {
     #[inline]
     pub(super) fn close(&mut self, slot: Slot) -> Option<Identity> {
         let op = self.table.remove(slot)?;
+        self.restarting.take_if(|restarting| *restarting == slot);
         match op.phase {
             OpPhase::Idle => self.idle.retain(|other| *other != slot),
             OpPhase::Starting { .. } => self.starting.retain(|other| *other != slot),
@@ -357,6 +368,7 @@ impl Operations {
                 effect::begin(&mut op);
             }
             Some(_) if op.ops.inbox.cancel_reason().is_some() => op.settle(EntryKind::OpCancelled, Outcome::Cancelled),
+            Some(Spec::Restart(_)) => restart::begin(&mut op),
             Some(&Spec::SleepFor(duration)) => sleep::begin(&mut op, now.after(duration)),
             Some(&Spec::SleepUntil(due)) => sleep::begin(&mut op, due),
             Some(Spec::Wait { name, timeout, .. }) => {

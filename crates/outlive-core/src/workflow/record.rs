@@ -7,6 +7,7 @@ use crate::checksum::Sum;
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind, SentTo};
 use crate::payload::Payload;
+use crate::restart::{CarriedSignal, Restart};
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
@@ -75,6 +76,18 @@ pub struct Records {
     pub(super) refused: Vec<u64>,
     /// The children that were started and have not ended, as far as the journal says.
     pub(super) children: LiveChildren,
+    /// The number before its first entry: 0, unless the run has restarted.
+    pub(super) seq_before: u64,
+    /// What the run took along when it restarted.
+    pub(super) restart: Option<Box<Restarted>>,
+    /// The entries that refused a signal which was not discarded.
+    pub(super) dead: Vec<Entry>,
+}
+
+/// What a journal that begins with a restart says about it.
+pub(super) struct Restarted {
+    pub(super) run_number: u32,
+    pub(super) signals: Vec<CarriedSignal>,
 }
 
 impl Records {
@@ -86,6 +99,9 @@ impl Records {
         let mut records = Self::default();
         let mut ends: Vec<RecordedEnd> = Vec::new();
         for entry in entries {
+            if records.seq == 0 && records.begin_with(entry)? {
+                continue;
+            }
             if entry.seq != records.seq + 1 {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
@@ -95,6 +111,10 @@ impl Records {
             }
             if entry.kind == EntryKind::SignalRefused {
                 records.refused.push(signal_pos(entry));
+                records.dead.push(entry.clone());
+            }
+            if let Some(seq) = entry.discarded() {
+                records.dead.retain(|dead| dead.seq != seq);
             }
             if entry.kind.is_outcome() {
                 let is_failure = is_failure(entry);
@@ -106,10 +126,23 @@ impl Records {
         Ok(records)
     }
 
+    /// Begins with the first entry of a journal if it is that of a restart.
+    fn begin_with(&mut self, entry: &Entry) -> Result<bool, String> {
+        let Some(restart) = Restart::of_entry(entry) else { return Ok(false) };
+        let restart = restart.map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
+        self.seq_before = entry.seq.checked_sub(1).ok_or("a restart has number 0")?;
+        self.seq = entry.seq;
+        self.children = LiveChildren::carried(restart.children);
+        self.dead = restart.dead;
+        self.restart = Some(Restarted { run_number: entry.attempt, signals: restart.signals }.into());
+        Ok(true)
+    }
+
     fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
+            EntryKind::Restarted => return Err("the run restarted here, so it belongs to another journal".to_owned()),
             EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
-            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
+            EntryKind::Reopened | EntryKind::SignalDiscarded | EntryKind::NearlyFull => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;
@@ -270,6 +303,7 @@ impl Unasked {
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
+            EntryKind::Restarted | EntryKind::NearlyFull => return Ok(()),
         };
         if self.outcome.is_some() {
             return Err(format!("{} has already ended", entry.op));

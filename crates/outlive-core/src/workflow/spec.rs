@@ -37,11 +37,13 @@ pub enum OpKind {
     Push,
     /// A choice between old and new code.
     Patch,
+    /// The end of this journal and the start of the next.
+    Restart,
 }
 
 impl OpKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Step,
         Self::Sleep,
         Self::Wait,
@@ -53,6 +55,7 @@ impl OpKind {
         Self::Send,
         Self::Push,
         Self::Patch,
+        Self::Restart,
     ];
 
     /// Returns `true` if it waits for a message, and nothing is recorded before that arrives.
@@ -76,6 +79,7 @@ impl OpKind {
             Self::Send => "send:",
             Self::Push => "push:",
             Self::Patch => "patch:",
+            Self::Restart => "restart",
         }
     }
 }
@@ -104,6 +108,8 @@ pub enum Spec {
     Result(ChildKey),
     /// Take the new path, unless the journal was written on the old one.
     Patch,
+    /// Restart with this input. Never ready, unless the run is cancelled.
+    Restart(Payload),
 }
 
 impl Spec {
@@ -133,11 +139,16 @@ impl ChildKey {
     /// Returns the id of the child.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.0[Self::PREFIX.len()..]
+        Self::id_of(&self.0)
     }
 
     pub(super) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the id of the child with this key.
+    pub(super) fn id_of(key: &str) -> &str {
+        key.strip_prefix(Self::PREFIX).unwrap_or(key)
     }
 
     /// Returns `true` if a name is the key of a child.

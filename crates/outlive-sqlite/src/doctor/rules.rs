@@ -45,7 +45,7 @@ const RESUME: &str =
 const REPORT: &str = "no run is affected; report this";
 const REPLACE: &str = "restore the file from a backup, or purge the instance; report this";
 
-pub(super) const RULES: [Rule; 15] = [
+pub(super) const RULES: [Rule; 16] = [
     Rule {
         name: "file-wide numbers",
         kind: FindingKind::Mark,
@@ -83,6 +83,15 @@ pub(super) const RULES: [Rule; 15] = [
         ),
         // The outcome of a job is its record, which it may or may not have.
         holds: "until, end, outcome and note match the status",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "restarts",
+        kind: FindingKind::Journal,
+        question: "SELECT num, 'it restarted ' || restarts || ' times, but entry ' || journal || ' does not begin a journal' \
+             FROM instance WHERE (journal <> 1 OR restarts <> 0) AND NOT EXISTS (SELECT 1 FROM entry \
+                 WHERE entry.instance = num AND seq = journal AND kind = 110 AND attempt = restarts + 1)",
+        holds: "the journal of a run that has restarted begins with the entry of its last restart",
         remedy: REPLACE,
     },
     Rule {

@@ -1,10 +1,11 @@
 //! What the writes of one transaction share: the connection, the cache and the lease.
 
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::store::commit::Epoch;
 use rusqlite::{CachedStatement, Connection};
 
 use super::cache::{InstanceFacts, WriterCache};
+use super::past;
 use crate::row::{self, FeedPlace};
 
 /// An open transaction. A write that is refused has changed nothing, so it needs no savepoint. An `Err` is a problem
@@ -51,6 +52,7 @@ impl<'a> Batch<'a> {
     /// Appends an entry to the journal of an instance whose lifecycle events have taken `reported` numbers so far.
     pub(super) fn append(&mut self, num: u64, entry: &Entry, reported: u64) -> rusqlite::Result<()> {
         let place = FeedPlace { pos: self.cache.next_in_feed(), number: entry.seq + reported };
-        row::insert_entry(&mut self.insert_entry, num, entry, place)
+        row::insert_entry(&mut self.insert_entry, num, entry, place)?;
+        if entry.kind == EntryKind::Restarted { past::begin(self.connection, num, entry, place.pos) } else { Ok(()) }
     }
 }

@@ -32,6 +32,7 @@ async fn start_keeps_every_field(w: &mut World) -> Checked {
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     let want = Instance {
+        restarts: 0,
         deadline: None,
         parent: None,
         reported: 1,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
+use outlive_core::restart::Beginning;
 use outlive_core::status::Status;
 use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, OpKind, ParsedIdentity};
@@ -42,7 +43,8 @@ impl Original<'_> {
     /// Replays a copy to the end of the journal, and on to where a step or a signal yet to come decides.
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
-        let info = Info::of(instance);
+        let beginning = Beginning::of(instance, self.journal);
+        let info = Info::of(instance, &beginning);
         let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
         let resident = Arc::new(resident.guessing(guesses));
         let is_awaited =
@@ -53,7 +55,7 @@ impl Original<'_> {
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
-        let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
+        let copy = replay::replay(&*self.registered.handler, &resident, &beginning.input, |machine| {
             !(is_ending || is_strict && machine.records().has_orphans())
         });
         if let Some(type_name) = resident.lock().unmade {

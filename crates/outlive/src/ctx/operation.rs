@@ -167,6 +167,7 @@ impl OpenOperation {
             OpKind::Signal => format!("the signal {:?}", self.name()),
             OpKind::Patch => format!("the patch {:?}", self.name()),
             OpKind::Cancel => "the cancel of a child".to_owned(),
+            OpKind::Restart => "the restart".to_owned(),
             OpKind::Send | OpKind::Push => format!("the event for {:?}", self.name()),
         }
     }

@@ -726,7 +726,10 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &OpenOperation) -> String {
     let info = &operation.resident.info;
-    format!("{}/{}/{}", info.id, info.num, identity(operation))
+    match info.run_number {
+        1 => format!("{}/{}/{}", info.id, info.num, identity(operation)),
+        number => format!("{}/{}#{number}/{}", info.id, info.num, identity(operation)),
+    }
 }
 
 /// Returns the step's identity in the journal.

@@ -94,6 +94,8 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
         EntryKind::Retried => LifecycleKind::RunRetried,
         EntryKind::Reopened => LifecycleKind::RunReopened,
+        EntryKind::Restarted => LifecycleKind::RunRestarted { run_number: entry.attempt },
+        EntryKind::NearlyFull => LifecycleKind::JournalNearlyFull { max_entries: entry.max_entries().unwrap_or(0) },
         _ => return None,
     })
 }

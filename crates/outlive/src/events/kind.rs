@@ -78,6 +78,18 @@ pub enum LifecycleKind {
     /// A stuck run resumes.
     #[serde(rename = "run.reopened")]
     RunReopened,
+    /// A run restarted: it continues under its id with a fresh journal.
+    #[serde(rename = "run.restarted")]
+    RunRestarted {
+        /// Which run begins, from 2.
+        run_number: u32,
+    },
+    /// The journal of a run has reached 80 % of its limit. At the limit, the run becomes stuck.
+    #[serde(rename = "journal.nearly_full")]
+    JournalNearlyFull {
+        /// How many entries the journal may have.
+        max_entries: u64,
+    },
     /// An attempt began.
     ///
     /// For a step that records its start, which is one with a timeout, a time budget or
@@ -375,6 +387,8 @@ impl LifecycleKind {
             Self::RunStuck { .. } => "run.stuck",
             Self::RunRetried => "run.retried",
             Self::RunReopened => "run.reopened",
+            Self::RunRestarted { .. } => "run.restarted",
+            Self::JournalNearlyFull { .. } => "journal.nearly_full",
             Self::StepStarted { .. } => "step.started",
             Self::StepCompleted { .. } => "step.completed",
             Self::StepFailed { .. } => "step.failed",

@@ -73,6 +73,8 @@ pub(super) struct RunLine {
     parent: Option<ParentLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    restarts: u32,
     #[serde(default)]
     journal: Vec<EntryLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +153,7 @@ impl RunLine {
             wake: instance.wake.map(Timestamp::as_millis),
             parent: instance.parent.as_ref().map(ParentLine::of),
             deadline: instance.deadline.map(Timestamp::as_millis),
+            restarts: instance.restarts,
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
             inbox: messages.iter().map(MessageLine::of).collect(),
@@ -173,6 +176,7 @@ impl RunLine {
             None => Ok(self.inbox.into_iter().map(MessageLine::into_message).collect::<Result<_, _>>()?),
         };
         let instance = Instance {
+            restarts: self.restarts,
             deadline: self.deadline.map(Timestamp::from_millis),
             parent: self.parent.map(ParentLine::into_parent),
             num: InstanceNum(self.num),

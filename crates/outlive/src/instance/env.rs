@@ -18,6 +18,10 @@ use crate::instance::target::Names;
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
 
+/// The default limit for the number of entries of a journal.
+#[cfg(feature = "tokio")]
+pub(crate) const ENTRIES_MAX: u64 = 50_000;
+
 /// Values by type.
 #[derive(Default)]
 pub(crate) struct Values(HashMap<TypeId, Value>);
@@ -54,6 +58,8 @@ pub(crate) struct Env {
     /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) max_payload: usize,
+    /// The number of entries that a journal may have.
+    pub(crate) max_entries: u64,
     /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a copy of the run.
@@ -73,6 +79,7 @@ impl Env {
             provided,
             unmade: Vec::new(),
             max_payload,
+            max_entries: ENTRIES_MAX,
             hook: None,
             is_paranoid: false,
             attempts: Arc::default(),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 #[cfg(feature = "tokio")]
+use outlive_core::restart::Beginning;
+#[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
 
@@ -30,7 +32,9 @@ pub struct Info {
     pub id: String,
     /// The name its workflow is registered under.
     pub workflow: String,
-    /// When the run began.
+    /// Which run it is under its id, from 1: one more after each [restart](crate::Ctx::restart).
+    pub run_number: u32,
+    /// When this run began.
     pub started_at: Timestamp,
     /// The run's tags.
     pub tags: BTreeMap<String, String>,
@@ -62,16 +66,17 @@ impl Info {
 
 #[cfg(feature = "tokio")]
 impl Info {
-    /// Returns the information of a stored run.
-    pub(crate) fn of(instance: &Instance) -> Self {
+    /// Returns the information of a stored run, which began like this.
+    pub(crate) fn of(instance: &Instance, beginning: &Beginning) -> Self {
         Self {
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
-            started_at: instance.started_at.unwrap_or(instance.created_at),
+            run_number: beginning.run_number,
+            started_at: beginning.started_at,
             tags: instance.tags.clone(),
             deadline: instance.deadline,
             num: instance.num,
-            seed: instance.seed,
+            seed: beginning.seed,
             parent: instance.parent.clone().map(Box::new),
         }
     }

@@ -4,6 +4,7 @@ use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
+use outlive_core::restart::Restart;
 use outlive_core::time::Timestamp;
 
 use super::{Run, send};
@@ -69,6 +70,10 @@ impl<O> Run<O> {
         let journal = self.journal().await?;
         let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
         let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused);
+        // A run takes its dead letters along when it restarts.
+        let carried = journal.first().and_then(Restart::of_entry).and_then(Result::ok).map(|restart| restart.dead);
+        let carried = carried.unwrap_or_default();
+        let refused = carried.iter().chain(refused);
         Ok(refused.filter_map(DeadSignal::of).filter(|dead| !discarded.contains(&dead.seq)).collect())
     }
 

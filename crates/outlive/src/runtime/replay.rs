@@ -8,11 +8,14 @@ use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
+use outlive_core::restart::Beginning;
+#[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 use outlive_core::status::Status;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
 use outlive_core::store::query::Instance;
-use outlive_core::workflow::{Asked, Machine, Mode};
+use outlive_core::workflow::{Asked, Machine, Mode, OpKind};
 
 use crate::error::{BoxError, failure_of};
 use crate::instance::env::Env;
@@ -102,6 +105,20 @@ pub(crate) fn compare_result(
     })
 }
 
+/// Checks that a copy of a run restarts where the run does.
+pub(crate) fn compare_restart(
+    handler: &dyn Handler,
+    live: &Arc<ResidentRun>,
+    input: &Payload,
+    journal: &[Entry],
+) -> Result<(), String> {
+    copies_of(handler, live, input, journal, |copy| match &copy.end {
+        Some(again) => Err(differs("a restart", &format!("the end with {again}"))),
+        None if copy.asked.iter().any(|asked| asked.kind == OpKind::Restart) => Ok(()),
+        None => Err(differs("a restart", &format!("{:?}", names(&copy.asked)))),
+    })
+}
+
 /// Returns the identities of operations.
 pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
     asked.iter().map(|asked| asked.op.clone()).collect()
@@ -116,8 +133,9 @@ pub(crate) fn compare_end(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let resident = cell_of(Info::of(ended), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(resident), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let beginning = Beginning::of(ended, journal);
+    let resident = cell_of(Info::of(ended, &beginning), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &beginning.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => {
@@ -143,8 +161,9 @@ pub(crate) fn asked(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<Vec<(String, String)>, String> {
-    let resident = cell_of(Info::of(unfinished), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(resident), &unfinished.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let beginning = Beginning::of(unfinished, journal);
+    let resident = cell_of(Info::of(unfinished, &beginning), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &beginning.input, |_| false).map_err(NotBegun::into_sentence)?;
     Ok(copy.asked.iter().map(|asked| (asked.op.to_string(), asked.site.to_string())).collect())
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use outlive_core::failure::Failure;
 use outlive_core::workflow::Machine;
 
+use crate::error::Error;
+
 /// Describes stored data that is not what was written.
 #[cfg(feature = "tokio")]
 pub(crate) fn damaged(problem: &str) -> String {
@@ -58,6 +60,11 @@ pub(crate) fn too_long(bytes: usize, max_bytes: usize) -> Option<String> {
             "the result has {bytes} bytes of JSON, the limit is {max_bytes}; return a reference to it, or raise `max_payload`"
         )
     })
+}
+
+/// Describes a restart with an input that the workflow cannot read.
+pub(crate) fn bad_restart(problem: &Error) -> String {
+    format!("it restarts with an input that is not the workflow's: {problem}; fix the call and restart the program")
 }
 
 /// Describes what is wrong with a strict run that has reached the end of its journal and asks for these operations.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::id::Name;
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
 use crate::queue::{Moved, PushTarget, Spot};
 use crate::status::Status;
@@ -45,9 +45,9 @@ impl Row {
     }
 
     fn entry(&self, seq: u64) -> Option<&Entry> {
-        let index = usize::try_from(seq.checked_sub(1)?).ok()?;
+        let index = usize::try_from(seq.checked_sub(self.entries.first()?.seq)?).ok()?;
         let entry = self.entries.get(index);
-        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is numbered from 1 without gaps");
+        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is numbered without gaps");
         entry
     }
 
@@ -106,7 +106,13 @@ impl Row {
     }
 
     pub(super) fn take(&mut self, commit: &Commit) {
-        self.entries.extend(commit.entries.iter().cloned());
+        for entry in &commit.entries {
+            if entry.kind == EntryKind::Restarted {
+                self.entries.clear();
+                self.instance.restarts = self.instance.restarts.saturating_add(1);
+            }
+            self.entries.push(entry.clone());
+        }
         for pos in &commit.taken {
             self.inbox.remove(pos);
         }

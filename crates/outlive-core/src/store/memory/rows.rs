@@ -22,6 +22,16 @@ use crate::time::Timestamp;
 
 use super::row::{Row, is_dense};
 
+/// Journals of an instance that ended with a restart. Only the feed has their entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PastJournal {
+    pub(super) num: InstanceNum,
+    /// The number of the entry that begins the next journal.
+    pub(super) until: u64,
+    /// When that was.
+    pub(super) at: Timestamp,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     pub(super) instances: BTreeMap<InstanceNum, Row>,
@@ -40,6 +50,8 @@ pub(super) struct Rows {
     pub(super) feed: BTreeMap<u64, FeedItem>,
     /// The last feed position in use; never decreases.
     pub(super) feed_last: u64,
+    /// The journals that ended with a restart, by the position of that.
+    pub(super) past: BTreeMap<u64, PastJournal>,
     /// The number of lifecycle events of each removed instance.
     pub(super) gone: BTreeMap<InstanceNum, u64>,
     /// The results of pushes, by token.
@@ -196,6 +208,7 @@ impl Rows {
             reported: 0,
             parent: start.parent.clone(),
             deadline: start.deadline,
+            restarts: 0,
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);
@@ -309,12 +322,16 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&commit.num) else { return Answer::Fenced };
         let before = row.instance.status.kind();
         row.take(commit);
+        let restart = commit.entries.iter().find(|entry| entry.kind == EntryKind::Restarted);
         if let Some(state) = &commit.state {
             row.enter(state, commit.epoch);
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
         }
         commit.entries.iter().for_each(|entry| self.report_entry(commit.num, entry));
+        if let Some(restart) = restart {
+            self.past.insert(self.feed_last, PastJournal { num: commit.num, until: restart.seq, at: restart.at });
+        }
         if let Some(state) = &commit.state {
             self.tell_status(commit.num, Some(before), state.at);
         }
@@ -463,6 +480,7 @@ impl Rows {
     pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
+            self.past.retain(|_, past| past.num != row.instance.num);
             self.gone.insert(row.instance.num, row.instance.reported);
             if !row.entries.is_empty() {
                 let is_its =

@@ -32,6 +32,7 @@ impl Operations {
                     self.recorder.take_message(pos);
                     let entry = self.recorder.push_of_run(EntryKind::SignalDiscarded, now);
                     entry.due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
+                    self.dead.retain(|dead| dead.seq != seq);
                     continue;
                 }
                 Message::Pause => self.inbox.hold(),

@@ -15,9 +15,9 @@ use super::cursor::OpCursor;
 
 /// Records an effect and sends it with the next commit.
 pub(super) fn begin(op: &mut OpCursor<'_>) {
-    let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
+    let (seed, seq, run_number) = (op.ops.seed, op.ops.recorder.seq() + 1, op.ops.run_number);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
-    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
+    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, run_number, now: op.now });
     op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
     op.ops.recorder.send([write]);
 }

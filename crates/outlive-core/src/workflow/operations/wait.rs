@@ -88,10 +88,13 @@ fn match_signal(ops: &mut Operations, name: &str, now: Timestamp) -> Option<(Slo
         let problem = accepts(&ops.table, first, payload).err().unwrap_or_default();
         let (pos, payload) = signals.take(name)?;
         ops.recorder.take_message(pos);
+        let mut refused = None;
         ops.at(first, now).push(EntryKind::SignalRefused, |entry| {
             entry.payload = Some(record::refused_to(&payload, &problem));
             entry.due = Some(record::signal_mark(pos));
+            refused = Some(entry.clone());
         });
+        ops.dead.extend(refused);
     }
 }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use outlive_core::failure;
+use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
 use outlive_core::time::Timestamp;
@@ -266,6 +267,10 @@ impl<S: RunHost> RunDriver<S> {
                 drop(state);
                 return self.end(end);
             }
+            if let Some(input) = state.machine.restart_input().cloned() {
+                drop(state);
+                return self.end(RunEnd::Restarted(input));
+            }
             if self.user.is_restless() {
                 // The future is not quiet yet, and others want their turn. Nothing is delivered before it is quiet.
                 drop(state);
@@ -286,7 +291,11 @@ impl<S: RunHost> RunDriver<S> {
             }
             let has_acted = state.act(self.resident.now()) || state.machine.has_deliverable();
             self.user.add_wakes(state.machine.take_wakes());
+            let restart = state.machine.restart_input().cloned();
             drop(state);
+            if let Some(input) = restart {
+                return self.end(RunEnd::Restarted(input));
+            }
             if !has_acted && !self.user.has_wakes() {
                 break;
             }
@@ -466,6 +475,10 @@ impl<S: RunHost> RunDriver<S> {
                 state.note = Some(reason);
                 state.seen = None;
             }
+            (RunEnd::Restarted(input), _) => {
+                self.resident.lock().machine.record_restart(input, now);
+                (state.status, state.wake, state.seen) = (Status::Running, Some(now), None);
+            }
             (RunEnd::Completed(output), None) => {
                 state.outcome = Some(output);
                 state.note = self.orphans();
@@ -489,12 +502,15 @@ impl<S: RunHost> RunDriver<S> {
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
         let mut state = self.resident.lock();
-        state.machine.take_controls(self.resident.now());
+        if !matches!(end, RunEnd::Restarted(_)) {
+            // After a restart, the next run takes them.
+            state.machine.take_controls(self.resident.now());
+        }
         let terminated = state.machine.inbox().terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
         match end {
-            RunEnd::Completed(_) | RunEnd::Failed(_) => terminated.unwrap_or(end),
+            RunEnd::Completed(_) | RunEnd::Failed(_) | RunEnd::Restarted(_) => terminated.unwrap_or(end),
             other => other,
         }
     }
@@ -502,10 +518,13 @@ impl<S: RunHost> RunDriver<S> {
     /// Checks the result of a run. A result that cannot be stored makes the run stuck, and so does one that a replay
     /// would not give.
     fn check_end(&self, end: RunEnd) -> RunEnd {
-        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
+        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_) | RunEnd::Restarted(_))
             && let Some(sentence) = self.script.strict_trouble(&self.resident.lock().machine)
         {
             return RunEnd::Stuck(sentence);
+        }
+        if let RunEnd::Restarted(input) = &end {
+            return self.check_restart(input).map_or_else(RunEnd::Stuck, |()| end);
         }
         let RunEnd::Completed(output) = &end else { return end };
         if let Some(sentence) = stuck::too_long(output.len(), self.resident.env.max_payload) {
@@ -518,6 +537,12 @@ impl<S: RunHost> RunDriver<S> {
             Ok(()) => end,
             Err(sentence) => RunEnd::Stuck(sentence),
         }
+    }
+
+    /// Checks the input of a restart, which the next run has to read, and that a replay would restart too.
+    fn check_restart(&self, input: &Payload) -> Result<(), String> {
+        self.script.handler.check(input).map_err(|problem| stuck::bad_restart(&problem))?;
+        if self.resident.env.is_paranoid { self.script.compare_restart(&self.resident) } else { Ok(()) }
     }
 
     fn is_idle(&self) -> bool {

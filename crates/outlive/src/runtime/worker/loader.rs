@@ -4,10 +4,11 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
+use outlive_core::restart::Beginning;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Claimed, Commit, NewState, Write};
 use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
@@ -35,13 +36,15 @@ impl Loader {
             return self.bring_back_job(claimed);
         }
         let Claimed { is_first, had_paused, instance, journal, inbox } = claimed;
-        let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
+                let info = Info::of(&instance, &Beginning::of(&instance, &[]));
                 return self.set_aside(info, Status::Stuck, stuck::damaged(&problem), 0);
             }
         };
+        let beginning = Beginning::of(&instance, &journal);
+        let info = Info::of(&instance, &beginning);
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.blamed > self.max_recoveries {
             self.services.due.admit_all();
@@ -58,8 +61,9 @@ impl Loader {
         }
         let is_held = instance.status == Status::Paused;
         // What follows the last outcome is certainly repeated if the run had paused, and may be if the process died.
+        let is_first = is_first || matches!(&journal[..], [only] if only.kind == EntryKind::Restarted);
         let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
-        self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });
+        self.spawn(info, Brought { input: beginning.input, journal, inbox, is_held, new_from });
     }
 
     pub(super) fn spawn(&self, info: Info, brought: Brought) {
@@ -71,7 +75,7 @@ impl Loader {
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
         let mut machine = match Machine::new(Mode::Live, info.seed, info.started_at, &journal) {
-            Ok(machine) => machine.with_deadline(info.deadline),
+            Ok(machine) => machine.with_deadline(info.deadline).with_max_entries(self.services.env.max_entries),
             Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
         };
         machine.inbox_mut().receive_all(inbox);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
+use outlive_core::journal::EntryKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{PushTarget, PushWrite, Spot};
 use outlive_core::status::Status;
@@ -102,6 +103,11 @@ impl Worker {
             self.services.residency.retire(commit.num);
             self.services.waiters.notify(commit.num, state);
         }
+        if commit.entries.last().is_some_and(|last| last.kind == EntryKind::Restarted) {
+            // The next run is loaded like any other that is due: its input and its messages are in the store.
+            self.services.residency.retire(commit.num);
+            self.services.queue_due(commit.num);
+        }
     }
 
     /// Loads claimed instances into memory.
@@ -150,6 +156,7 @@ impl Worker {
         let info = Info {
             id: start.id.to_string(),
             workflow: start.workflow.to_string(),
+            run_number: 1,
             started_at: start.at,
             tags: start.tags.clone(),
             deadline: start.deadline,

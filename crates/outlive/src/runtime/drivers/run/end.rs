@@ -14,6 +14,8 @@ pub(super) enum RunEnd {
     Failed(Failure),
     Terminated(String),
     Stuck(String),
+    /// It continues with a fresh journal and this input.
+    Restarted(Payload),
 }
 
 impl RunEnd {

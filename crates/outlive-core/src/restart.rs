@@ -1,0 +1,204 @@
+//! Restarts: a run continues under its id with a new input and a fresh journal, and takes along what it still needs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::checksum::Sum;
+use crate::journal::{Entry, EntryKind};
+use crate::payload::Payload;
+use crate::store::query::Instance;
+use crate::time::Timestamp;
+
+/// What a run takes along when it restarts, recorded in the entry that begins its next journal.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Restart {
+    /// The input of the next run.
+    pub input: Payload,
+    /// The signals that the journal took from the inbox and no code has consumed, by their inbox position.
+    pub signals: Vec<CarriedSignal>,
+    /// The children that have not ended, by id, and whether each is detached.
+    pub children: BTreeMap<String, bool>,
+    /// The entries that refused a signal which was not discarded: the dead letters of the run.
+    pub dead: Vec<Entry>,
+}
+
+/// A signal that waits for the next run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CarriedSignal {
+    /// Its position in the inbox.
+    pub pos: u64,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Payload,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    input: &'a RawValue,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<WireSignal<'a>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    children: BTreeMap<String, bool>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    dead: Vec<WireDead<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireSignal<'a> {
+    pos: u64,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    value: &'a RawValue,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireDead<'a> {
+    seq: u64,
+    at: i64,
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    #[serde(borrow)]
+    refused: &'a RawValue,
+}
+
+impl Restart {
+    /// Returns the restart with this input and nothing to take along.
+    #[must_use]
+    pub fn new(input: Payload) -> Self {
+        Self { input, signals: Vec::new(), children: BTreeMap::new(), dead: Vec::new() }
+    }
+
+    /// Returns the entry that begins the journal of run number `run_number`.
+    #[must_use]
+    pub fn to_entry(&self, seq: u64, at: Timestamp, run_number: u32) -> Entry {
+        let payload = Some(self.to_payload());
+        Entry { attempt: run_number, payload, ..Entry::of_run(seq, at, EntryKind::Restarted) }
+    }
+
+    /// Returns what the entry that begins a journal says; `None` if it is another kind of entry.
+    ///
+    /// # Errors
+    /// Returns a description of the problem if the entry is damaged.
+    pub fn of_entry(entry: &Entry) -> Option<Result<Self, String>> {
+        let is_one = entry.kind == EntryKind::Restarted;
+        is_one.then(|| Self::from_payload(entry.payload.as_ref().ok_or("it has no input")?))
+    }
+
+    fn to_payload(&self) -> Payload {
+        let raw = |payload: &Payload| RawValue::from_string(payload.as_str().to_owned()).unwrap_or_default();
+        let input = raw(&self.input);
+        let values: Vec<_> = self.signals.iter().map(|signal| raw(&signal.value)).collect();
+        let refused: Vec<_> = self.dead.iter().map(|entry| raw(entry.payload.as_ref().unwrap_or(&self.input))).collect();
+        let signals = self.signals.iter().zip(&values);
+        let dead = self.dead.iter().zip(&refused);
+        let wire = Wire {
+            input: &input,
+            signals: signals
+                .map(|(signal, value)| WireSignal { pos: signal.pos, name: (&*signal.name).into(), value })
+                .collect(),
+            children: self.children.clone(),
+            dead: dead
+                .map(|(entry, refused)| WireDead {
+                    seq: entry.seq,
+                    at: entry.at.as_millis(),
+                    op: (&*entry.op).into(),
+                    refused,
+                })
+                .collect(),
+        };
+        Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
+    }
+
+    fn from_payload(payload: &Payload) -> Result<Self, String> {
+        let recorded = |raw: &RawValue| Payload::recorded(raw.get());
+        let wire: Wire<'_> =
+            serde_json::from_str(payload.as_str()).map_err(|error| format!("not a restart: {error}"))?;
+        let signal = |signal: WireSignal<'_>| CarriedSignal {
+            pos: signal.pos,
+            name: signal.name.into_owned(),
+            value: recorded(signal.value),
+        };
+        let dead = |dead: WireDead<'_>| Entry {
+            op: Arc::from(&*dead.op),
+            payload: Some(recorded(dead.refused)),
+            ..Entry::of_run(dead.seq, Timestamp::from_millis(dead.at), EntryKind::SignalRefused)
+        };
+        Ok(Self {
+            input: recorded(wire.input),
+            signals: wire.signals.into_iter().map(signal).collect(),
+            children: wire.children,
+            dead: wire.dead.into_iter().map(dead).collect(),
+        })
+    }
+}
+
+/// What the current journal of a run began with: the start of the run, or its last restart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Beginning {
+    /// The input.
+    pub input: Payload,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Which run it is, from 1.
+    pub run_number: u32,
+    /// The seed of its random streams, another one for each run.
+    pub seed: u64,
+}
+
+impl Beginning {
+    /// Returns how the run of an instance with this journal began.
+    #[must_use]
+    pub fn of(instance: &Instance, journal: &[Entry]) -> Self {
+        // A damaged entry makes the run stuck when its machine is created.
+        let first = journal.first().filter(|first| first.kind == EntryKind::Restarted);
+        let restart = first.and_then(Restart::of_entry).and_then(Result::ok);
+        let run_number = first.map_or(1, |first| first.attempt);
+        Self {
+            input: restart.map_or_else(|| instance.input.clone(), |restart| restart.input),
+            started_at: first.map_or(instance.started_at.unwrap_or(instance.created_at), |first| first.at),
+            run_number,
+            seed: seed_of_run(instance.seed, run_number),
+        }
+    }
+}
+
+/// Returns the seed of a run, given that of the first one.
+fn seed_of_run(seed: u64, run_number: u32) -> u64 {
+    if run_number <= 1 { seed } else { Sum::new().number(seed).number(run_number.into()).whole() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restart_is_read_as_it_was_written() {
+        let dead = Entry {
+            op: "wait:n".into(),
+            payload: Some(Payload::recorded("{\"value\":1,\"problem\":\"no\"}")),
+            ..Entry::of_run(4, Timestamp::from_millis(9), EntryKind::SignalRefused)
+        };
+        let restart = Restart {
+            input: Payload::recorded("1.50"),
+            signals: vec![CarriedSignal { pos: 3, name: "a \"b\"".to_owned(), value: Payload::recorded("null") }],
+            children: [("shop/1".to_owned(), true)].into(),
+            dead: vec![dead],
+        };
+        let entry = restart.to_entry(7, Timestamp::from_millis(5), 2);
+        assert_eq!(Restart::of_entry(&entry), Some(Ok(restart)));
+        assert_eq!((entry.seq, entry.attempt), (7, 2));
+    }
+
+    #[test]
+    fn each_run_has_a_seed_of_its_own() {
+        let seeds: std::collections::BTreeSet<_> = (1..100).map(|number| seed_of_run(7, number)).collect();
+        assert_eq!((seeds.len(), seed_of_run(7, 1)), (99, 7));
+    }
+}

@@ -1,0 +1,99 @@
+//! Long lives: limits on journals, files that stay small, and runs that are kept for a time.
+
+use std::sync::Arc;
+
+use outlive::prelude::*;
+use outlive::{Builder, EntryKind};
+use outlive_sqlite::{Options, SqliteStore};
+use outlive_testkit::TestEngine;
+
+async fn count(ctx: Ctx, to: u32) -> Result<u32> {
+    for n in 0..to {
+        ctx.step("count", || async move { outlive::Ok(n) }).await?;
+    }
+    Ok(to)
+}
+
+async fn kinds_of(test: &TestEngine, id: &str) -> Vec<String> {
+    let mut events = test.client().events().of(id).from_start().committed().await.unwrap();
+    events.read(1_000).await.unwrap().iter().map(|event| event.kind.as_str().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn journal_that_is_nearly_full_is_reported_once() {
+    let mut test = TestEngine::new(|engine| engine.workflow("count", count).max_entries(10)).await;
+    for (id, steps) in [("short", 7), ("long", 9)] {
+        let run = test.start(count, &steps).id(id).await.unwrap();
+        assert_eq!(test.result(&run).await.unwrap(), steps);
+    }
+    test.crash().await;
+    let reports = |kinds: Vec<String>| kinds.iter().filter(|kind| *kind == "journal.nearly_full").count();
+    assert_eq!((reports(kinds_of(&test, "short").await), reports(kinds_of(&test, "long").await)), (0, 1));
+}
+
+#[tokio::test]
+async fn run_over_the_limit_is_stuck_until_the_limit_is_raised() {
+    let mut test = TestEngine::new(|engine| engine.workflow("count", count).max_entries(10)).await;
+    let run = test.start(count, &20).id("r").await.unwrap();
+    test.settle().await;
+    let info = run.info().await.unwrap();
+    assert_eq!(info.status, Status::Stuck);
+    assert!(info.note.unwrap().contains("more than 10 entries"));
+    let recorded = run.journal().await.unwrap().len();
+    test.deploy(|engine| engine.workflow("count", count).max_entries(10)).await;
+    test.settle().await;
+    let run: Run<u32> = test.get_run("r").await.unwrap();
+    assert_eq!(run.status().await.unwrap(), Status::Stuck, "it does not get further step by step");
+    let steps = run.journal().await.unwrap().iter().filter(|entry| entry.kind == EntryKind::StepDone).count();
+    assert!(steps <= recorded && test.executions("count") as usize == steps);
+    test.deploy(|engine| engine.workflow("count", count).max_entries(100)).await;
+    let run: Run<u32> = test.get_run("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 20);
+    assert_eq!(test.executions("count"), 20, "no step ran twice");
+}
+
+async fn lapping(ctx: Ctx, (laps, done): (u32, u32)) -> Result<u32> {
+    for _ in 0..8 {
+        ctx.step("lap", || async { outlive::Ok(()) }).await?;
+    }
+    if done + 1 == laps { Ok(laps) } else { Ok(ctx.restart(&(laps, done + 1)).await?) }
+}
+
+#[tokio::test]
+async fn limit_counts_from_the_last_restart() {
+    let test = TestEngine::new(|engine| engine.workflow("lapping", lapping).max_entries(12)).await;
+    let run = test.start(lapping, &(20, 0)).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 20);
+}
+
+fn workflows(engine: Builder) -> Builder {
+    engine.workflow("lapping", lapping).workflow("count", count)
+}
+
+/// An engine on a file, and the directory that holds it.
+async fn on_a_file(setup: fn(Builder) -> Builder) -> (TestEngine, tempfile::TempDir) {
+    let home = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&home.path().join("runs.db"), Options::default()).unwrap();
+    (TestEngine::new(setup).store(Arc::new(store)).await, home)
+}
+
+#[tokio::test]
+async fn past_journals_leave_the_file_with_the_events_of_their_time() {
+    let (test, home) = on_a_file(|engine| workflows(engine).keep_events("1 day")).await;
+    let run = test.start(lapping, &(10, 0)).id("r").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 10);
+    let path = home.path().join("runs.db");
+    let entries = || {
+        let file = rusqlite::Connection::open(&path).unwrap();
+        file.query_row("SELECT count(*) FROM entry", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(entries(), 89);
+    for _ in 0..26 {
+        test.advance("1 hour").await;
+    }
+    assert_eq!(entries(), 9, "only the last journal is left");
+    assert_eq!(run.journal().await.unwrap().len(), 9);
+    drop(test);
+    let report = outlive_sqlite::doctor::examine(&path).unwrap();
+    assert!(report.findings.is_empty(), "{report:?}");
+}
