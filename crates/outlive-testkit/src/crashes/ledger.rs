@@ -20,6 +20,8 @@ use serde::de::DeserializeOwned;
 pub struct Effect {
     /// The id of the run.
     pub run: String,
+    /// Which run it is under that id, from 1.
+    pub run_number: u32,
     /// The step's name.
     pub step: String,
     /// The step's key, if it has one.

@@ -642,6 +642,7 @@ where
     fn call<'s>(&'s self, op: &'s str, attempt: &workflow::StepAttempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {
             run: &self.operation.resident.info.id,
+            run_number: self.operation.resident.info.run_number,
             step: self.operation.name(),
             op,
             location: self.operation.call.location,

@@ -127,6 +127,8 @@ pub trait StepHook: Send + Sync {
 pub struct StepCall<'a> {
     /// The id of the run.
     pub run: &'a str,
+    /// Which run it is under that id, from 1.
+    pub run_number: u32,
     /// The step's name.
     pub step: &'a str,
     /// The step's identity in the journal: scope, name, and key or occurrence.
