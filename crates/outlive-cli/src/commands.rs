@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use self::job::{dead, flush, list as jobs, queue, send, show as job_show, trigger};
 use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate, tree};
-use self::store::{bench, check, doctor, events, export};
+use self::store::{bench, check, compact, doctor, events, export};
 use crate::demo;
 use crate::error::CliError;
 use crate::open::{InstanceArgs, RunArgs};
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Events(events::EventsArgs),
     /// Check a store for damage and violated invariants, and say how to fix them
     Doctor(doctor::DoctorArgs),
+    /// Give the space that removed runs have left behind back to the disk; no program may execute the file
+    Compact(compact::CompactArgs),
     /// Check how unfinished runs would continue with a program's code: `outlive check FILE -- ./my-app`
     Check(check::CheckArgs),
     /// Measure the throughput and latency of durable steps on this machine and disk
@@ -103,6 +105,7 @@ impl Command {
             Self::Queue(command) => queue::run(&command, out).await,
             Self::Events(args) => events::run(&args, out).await,
             Self::Doctor(args) => doctor::run(&args, out).await,
+            Self::Compact(args) => compact::run(&args, out).await,
             Self::Check(args) => check::run(&args, out).await,
             Self::Bench(args) => bench::run(&args, out).await,
             Self::Export(args) => export::run(&args, out).await,

@@ -169,6 +169,22 @@ impl Beginning {
     }
 }
 
+/// Returns when the journal of a run that has restarted began.
+pub(crate) fn began_at(journal: &[Entry]) -> Option<Timestamp> {
+    journal.first().filter(|first| first.kind == EntryKind::Restarted).map(|first| first.at)
+}
+
+/// Returns the dead letters of a run with this journal: the entries that refused a signal which was not discarded, with
+/// those that it took along when it restarted.
+#[must_use]
+pub fn dead_letters(journal: &[Entry]) -> Vec<Entry> {
+    let carried = journal.first().and_then(Restart::of_entry).and_then(Result::ok).map(|restart| restart.dead);
+    let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused).cloned();
+    let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
+    let dead = carried.unwrap_or_default().into_iter().chain(refused);
+    dead.filter(|entry| !discarded.contains(&entry.seq)).collect()
+}
+
 /// Returns the seed of a run, given that of the first one.
 fn seed_of_run(seed: u64, run_number: u32) -> u64 {
     if run_number <= 1 { seed } else { Sum::new().number(seed).number(run_number.into()).whole() }

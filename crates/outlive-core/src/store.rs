@@ -2,6 +2,7 @@
 
 pub mod commit;
 mod error;
+pub mod expire;
 pub mod memory;
 pub mod page;
 pub mod query;

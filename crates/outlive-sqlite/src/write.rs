@@ -11,6 +11,7 @@ mod checkpoint;
 mod claim;
 mod commit;
 mod dead_letters;
+mod expire;
 mod family;
 mod feed;
 mod inbox;

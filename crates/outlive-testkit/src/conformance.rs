@@ -74,6 +74,7 @@ mod commits;
 mod dead_letters;
 mod differential;
 mod ends;
+mod expiry;
 mod families;
 mod feeds;
 mod fences;
@@ -88,6 +89,7 @@ mod queues;
 mod random;
 mod recoveries;
 mod repeats;
+mod restarts;
 mod starts;
 mod stuck;
 mod turns;
@@ -211,6 +213,8 @@ pub fn cases() -> Vec<Case> {
         stuck::cases(),
         ends::cases(),
         families::cases(),
+        restarts::cases(),
+        expiry::cases(),
         claims::cases(),
         lists::cases(),
         pages::cases(),

@@ -51,6 +51,8 @@ pub mod export;
 #[cfg(feature = "tokio")]
 pub mod job;
 #[cfg(feature = "tokio")]
+mod keep;
+#[cfg(feature = "tokio")]
 mod run;
 #[cfg(feature = "http")]
 mod sink;
@@ -61,6 +63,8 @@ pub use ctx::{Attempt, Ctx};
 pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent};
 #[cfg(feature = "testing")]
 pub use instance::env::{HookAction, StepCall, StepHook};
+#[cfg(feature = "tokio")]
+pub use keep::{IntoKeep, Keep};
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind, SentTo};

@@ -9,6 +9,8 @@ pub(crate) mod committer;
 #[cfg(feature = "tokio")]
 pub(crate) mod deploy;
 pub(crate) mod drivers;
+#[cfg(feature = "tokio")]
+pub(crate) mod expiry;
 pub(crate) mod family;
 #[cfg(feature = "tokio")]
 pub(crate) mod feed;

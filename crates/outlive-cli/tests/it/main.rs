@@ -4,6 +4,7 @@
 mod acts;
 mod bench;
 mod checking;
+mod compact;
 mod demo;
 mod doctor;
 mod errors;

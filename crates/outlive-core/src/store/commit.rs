@@ -12,6 +12,7 @@ use crate::message::{Inbound, Message};
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
+use crate::store::expire::{Expire, ExpireMark};
 use crate::store::query::Instance;
 use crate::time::Timestamp;
 
@@ -42,6 +43,8 @@ pub enum Write {
     Mark(Name, u64),
     /// Removes the oldest lifecycle events from the feed, a few thousand at a time.
     Trim(Trim),
+    /// Removes runs that ended long ago.
+    Expire(Box<Expire>),
     /// Resets the recoveries of instances because the process did not die while driving them.
     Absolve(Absolve),
 }
@@ -404,6 +407,13 @@ pub enum Answer {
     },
     /// Result of a trim: the number of removed events; 0 once nothing older is left.
     Trimmed(u64),
+    /// Result of an expiry.
+    Expired {
+        /// The number of runs that were removed.
+        removed: u64,
+        /// Where to go on, unless no run is left that ended long ago.
+        next: Option<ExpireMark>,
+    },
     /// Result of a claim: the claimed instances, in the requested order.
     Claimed(Vec<Claimed>),
     /// The write conflicts with the contents of the store; nothing was changed.

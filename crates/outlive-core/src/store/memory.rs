@@ -1,5 +1,6 @@
 //! The in-memory store, for tests.
 
+mod expire;
 mod jobs;
 mod row;
 mod rows;

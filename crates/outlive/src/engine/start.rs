@@ -18,6 +18,7 @@ use crate::instance::panics;
 use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
 use crate::runtime::deploy::{self, Deploy};
+use crate::runtime::expiry::Expiry;
 use crate::runtime::handlers::HandlerEnv;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
@@ -90,7 +91,8 @@ impl Builder {
         let retention = Retention { services: services.clone(), keep: self.keep_events };
         let max_recoveries = self.max_recoveries;
         let deploy = Deploy { services: services.clone(), registry: registry.clone(), max_recoveries };
-        let tasks = spawn_tasks(deploy, code, retention);
+        let expiry = Expiry { services: services.clone(), rules: self.long_lives.keep };
+        let tasks = spawn_tasks(deploy, code, retention, expiry);
         let shared = Shared {
             store,
             committer,
@@ -129,11 +131,12 @@ async fn log_start(store: &dyn Store, registry: &Registry) {
 }
 
 /// Spawns the engine's tasks.
-fn spawn_tasks(deploy: Deploy, code: Option<u64>, retention: Retention) -> Tasks {
+fn spawn_tasks(deploy: Deploy, code: Option<u64>, retention: Retention, expiry: Expiry) -> Tasks {
     let Deploy { services, registry, max_recoveries } = deploy.clone();
     let worker = Worker::new(services.clone(), Loader { services: services.clone(), registry, max_recoveries });
     let finders = [
         tokio::spawn(retention.run()),
+        tokio::spawn(expiry.run()),
         tokio::spawn(deploy.clone().look_at_parked(code)),
         tokio::spawn(worker.clone().run()),
         tokio::spawn(deploy.clone().reopen_stuck()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outlive::prelude::*;
-use outlive::{Builder, EntryKind};
+use outlive::{Builder, EntryKind, Keep};
 use outlive_sqlite::{Options, SqliteStore};
 use outlive_testkit::TestEngine;
 
@@ -96,4 +96,98 @@ async fn past_journals_leave_the_file_with_the_events_of_their_time() {
     drop(test);
     let report = outlive_sqlite::doctor::examine(&path).unwrap();
     assert!(report.findings.is_empty(), "{report:?}");
+}
+
+async fn patient(ctx: Ctx, _: ()) -> Result<u32> {
+    Ok(ctx.wait("go").await?)
+}
+
+async fn parent(ctx: Ctx, _: ()) -> Result<u32> {
+    Ok(ctx.run(count, &1).id("child").await? + ctx.wait::<u32>("go").await?)
+}
+
+async fn failing(_: Ctx, _: ()) -> Result<()> {
+    Err("no".into())
+}
+
+fn kept(engine: Builder) -> Builder {
+    let engine = engine.workflow("count", count).workflow("patient", patient).workflow("parent", parent);
+    engine.workflow("failing", failing).keep("7 days").keep_of("failing", Keep::forever().completed("1 day"))
+}
+
+async fn ids(test: &TestEngine) -> Vec<String> {
+    let page = test.list(Filter::runs()).await.unwrap();
+    let mut ids: Vec<_> = page.runs.into_iter().map(|run| run.id).collect();
+    ids.sort();
+    ids
+}
+
+/// Waits until exactly these runs are left. The pace of the removal is that of the real clock.
+async fn until_left(test: &TestEngine, expected: &[&str]) {
+    while ids(test).await != expected {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn ended_runs_are_removed_after_their_time_and_others_never() {
+    let (mut test, home) = on_a_file(kept).await;
+    for n in 0..200 {
+        let run = test.start(count, &1).id(&format!("c{n}")).await.unwrap();
+        test.result(&run).await.unwrap();
+    }
+    test.start(patient, &()).id("waiting").await.unwrap();
+    test.start(parent, &()).id("parent").await.unwrap();
+    test.start(failing, &()).id("failed").await.unwrap();
+    test.advance("6 days").await;
+    assert_eq!(test.count(Filter::runs()).await.unwrap().total(), 204);
+    test.advance("2 days").await;
+    until_left(&test, &["child", "failed", "parent", "waiting"]).await;
+    let run: Run<u32> = test.get_run("parent").await.unwrap();
+    run.signal("go", &5).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 6);
+    // The process is down when the rest expires.
+    test.clock().advance(std::time::Duration::from_secs(8 * 86_400));
+    test.crash().await;
+    until_left(&test, &["failed", "waiting"]).await;
+    let again = test.start(count, &2).id("c1").await.unwrap();
+    assert_eq!(test.result(&again).await.unwrap(), 2, "the id can be used again");
+    drop(test);
+    let report = outlive_sqlite::doctor::examine(&home.path().join("runs.db")).unwrap();
+    assert!(report.findings.is_empty(), "{report:?}");
+}
+
+#[tokio::test]
+async fn durations_that_are_none_are_refused_when_the_engine_starts() {
+    for engine in [
+        Engine::open("memory:").keep("7 dayz"),
+        Engine::open("memory:").keep(Keep::forever().failed("soon")),
+        Engine::open("memory:").keep_of("w", "never"),
+    ] {
+        assert!(engine.start().await.is_err());
+    }
+}
+
+/// A long loop with restarts. It has a million iterations if `OUTLIVE_LONG_LOOP` is set, and then takes some minutes.
+#[tokio::test]
+async fn long_loop_with_restarts_stays_flat_on_disk() {
+    let is_long = std::env::var_os("OUTLIVE_LONG_LOOP").is_some();
+    let (laps, between) = if is_long { (125_000, 2_500) } else { (400, 50) };
+    let (test, home) = on_a_file(|engine| workflows(engine).keep_events("1 day")).await;
+    let run = test.start(lapping, &(laps, 0)).id("loop").await.unwrap();
+    let mut sizes = Vec::new();
+    for part in 1..=laps / between {
+        while run.info().await.unwrap().run_number < part * between {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        // Everything so far is old now.
+        for _ in 0..26 {
+            test.advance("1 hour").await;
+        }
+        sizes.push(std::fs::metadata(home.path().join("runs.db")).unwrap().len());
+        assert!(test.resident() <= 1);
+    }
+    assert_eq!(test.result(&run).await.unwrap(), laps);
+    let (half, last) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
+    assert!(last < half + half / 4, "the file grows: {sizes:?}");
 }

@@ -76,6 +76,7 @@ impl Rows {
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),
+            Write::Expire(expire) => self.expire(expire),
         }
     }
 
@@ -147,6 +148,9 @@ impl Rows {
         let number = entry.seq + row.instance.reported;
         let content = FeedContent::Entry(entry.clone());
         self.feed.insert(self.feed_last, FeedItem { pos: self.feed_last, num, id, workflow, number, content });
+        if entry.kind == EntryKind::Restarted {
+            self.past.insert(self.feed_last, PastJournal { num, until: entry.seq, at: entry.at });
+        }
     }
 
     /// Appends a lifecycle event for a run's new status, if it changed to one that is reported.
@@ -322,16 +326,12 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&commit.num) else { return Answer::Fenced };
         let before = row.instance.status.kind();
         row.take(commit);
-        let restart = commit.entries.iter().find(|entry| entry.kind == EntryKind::Restarted);
         if let Some(state) = &commit.state {
             row.enter(state, commit.epoch);
             let wake = state.wake.filter(|_| row.is_open());
             set_wake(&mut self.wakes, &mut row.instance, wake);
         }
         commit.entries.iter().for_each(|entry| self.report_entry(commit.num, entry));
-        if let Some(restart) = restart {
-            self.past.insert(self.feed_last, PastJournal { num: commit.num, until: restart.seq, at: restart.at });
-        }
         if let Some(state) = &commit.state {
             self.tell_status(commit.num, Some(before), state.at);
         }
