@@ -15,8 +15,8 @@ use crate::workloads::curves::{in_flight, journal_length, sleepers};
 use crate::workloads::jobs::{debounce_events, pool_events, recurring_jobs, task_events};
 use crate::workloads::process::{idle, kill_and_resume, kills, lists, resident, sleeping_runs, soak, waiters};
 use crate::workloads::runs::{
-    children, concurrency_levels, crowded_store, journal_replay, many_short_runs, one_long_run, purge,
-    signal_latency, simultaneous_wakes, sink, start_latency,
+    children, concurrency_levels, crowded_store, journal_replay, many_short_runs, one_long_run, purge, signal_latency,
+    simultaneous_wakes, sink, start_latency,
 };
 
 /// Measures Outlive on this machine and disk.
@@ -144,7 +144,9 @@ impl Workload {
             Self::OneLongRun | Self::StartLatency | Self::Waiters => 1_000,
             Self::SimultaneousWakes | Self::DebounceEvents | Self::RecurringJobs | Self::TaskEvents => 100_000,
             Self::PoolEvents => 200_000,
-            Self::SleepingRuns | Self::CrowdedStore | Self::Sleepers | Self::Lists | Self::Idle | Self::Purge => 1_000_000,
+            Self::SleepingRuns | Self::CrowdedStore | Self::Sleepers | Self::Lists | Self::Idle | Self::Purge => {
+                1_000_000
+            }
             Self::JournalReplay | Self::SignalLatency | Self::Kills | Self::Children => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,

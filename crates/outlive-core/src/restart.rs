@@ -7,15 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::checksum::Sum;
 use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
-use crate::store::query::Instance;
 use crate::time::Timestamp;
 
 /// What a run takes along when it restarts, recorded in the entry that begins its next journal.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Restart {
+pub struct RestartRecord {
     /// The input of the next run.
     pub input: Payload,
     /// The signals that the journal took from the inbox and no code has consumed, by their inbox position.
@@ -38,7 +36,7 @@ pub struct CarriedSignal {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+struct RestartWire<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
@@ -68,7 +66,7 @@ struct WireDead<'a> {
     refused: &'a RawValue,
 }
 
-impl Restart {
+impl RestartRecord {
     /// Returns the restart with this input and nothing to take along.
     #[must_use]
     pub fn new(input: Payload) -> Self {
@@ -95,10 +93,11 @@ impl Restart {
         let raw = |payload: &Payload| RawValue::from_string(payload.as_str().to_owned()).unwrap_or_default();
         let input = raw(&self.input);
         let values: Vec<_> = self.signals.iter().map(|signal| raw(&signal.value)).collect();
-        let refused: Vec<_> = self.dead.iter().map(|entry| raw(entry.payload.as_ref().unwrap_or(&self.input))).collect();
+        let refused: Vec<_> =
+            self.dead.iter().map(|entry| raw(entry.payload.as_ref().unwrap_or(&self.input))).collect();
         let signals = self.signals.iter().zip(&values);
         let dead = self.dead.iter().zip(&refused);
-        let wire = Wire {
+        let wire = RestartWire {
             input: &input,
             signals: signals
                 .map(|(signal, value)| WireSignal { pos: signal.pos, name: (&*signal.name).into(), value })
@@ -118,7 +117,7 @@ impl Restart {
 
     fn from_payload(payload: &Payload) -> Result<Self, String> {
         let recorded = |raw: &RawValue| Payload::recorded(raw.get());
-        let wire: Wire<'_> =
+        let wire: RestartWire<'_> =
             serde_json::from_str(payload.as_str()).map_err(|error| format!("not a restart: {error}"))?;
         let signal = |signal: WireSignal<'_>| CarriedSignal {
             pos: signal.pos,
@@ -139,36 +138,6 @@ impl Restart {
     }
 }
 
-/// What the current journal of a run began with: the start of the run, or its last restart.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Beginning {
-    /// The input.
-    pub input: Payload,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// Which run it is, from 1.
-    pub run_number: u32,
-    /// The seed of its random streams, another one for each run.
-    pub seed: u64,
-}
-
-impl Beginning {
-    /// Returns how the run of an instance with this journal began.
-    #[must_use]
-    pub fn of(instance: &Instance, journal: &[Entry]) -> Self {
-        // A damaged entry makes the run stuck when its machine is created.
-        let first = journal.first().filter(|first| first.kind == EntryKind::Restarted);
-        let restart = first.and_then(Restart::of_entry).and_then(Result::ok);
-        let run_number = first.map_or(1, |first| first.attempt);
-        Self {
-            input: restart.map_or_else(|| instance.input.clone(), |restart| restart.input),
-            started_at: first.map_or(instance.started_at.unwrap_or(instance.created_at), |first| first.at),
-            run_number,
-            seed: seed_of_run(instance.seed, run_number),
-        }
-    }
-}
-
 /// Returns when the journal of a run that has restarted began.
 pub(crate) fn began_at(journal: &[Entry]) -> Option<Timestamp> {
     journal.first().filter(|first| first.kind == EntryKind::Restarted).map(|first| first.at)
@@ -178,16 +147,11 @@ pub(crate) fn began_at(journal: &[Entry]) -> Option<Timestamp> {
 /// those that it took along when it restarted.
 #[must_use]
 pub fn dead_letters(journal: &[Entry]) -> Vec<Entry> {
-    let carried = journal.first().and_then(Restart::of_entry).and_then(Result::ok).map(|restart| restart.dead);
+    let carried = journal.first().and_then(RestartRecord::of_entry).and_then(Result::ok).map(|restart| restart.dead);
     let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused).cloned();
     let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
     let dead = carried.unwrap_or_default().into_iter().chain(refused);
     dead.filter(|entry| !discarded.contains(&entry.seq)).collect()
-}
-
-/// Returns the seed of a run, given that of the first one.
-fn seed_of_run(seed: u64, run_number: u32) -> u64 {
-    if run_number <= 1 { seed } else { Sum::new().number(seed).number(run_number.into()).whole() }
 }
 
 #[cfg(test)]
@@ -201,20 +165,14 @@ mod tests {
             payload: Some(Payload::recorded("{\"value\":1,\"problem\":\"no\"}")),
             ..Entry::of_run(4, Timestamp::from_millis(9), EntryKind::SignalRefused)
         };
-        let restart = Restart {
+        let restart = RestartRecord {
             input: Payload::recorded("1.50"),
             signals: vec![CarriedSignal { pos: 3, name: "a \"b\"".to_owned(), value: Payload::recorded("null") }],
             children: [("shop/1".to_owned(), true)].into(),
             dead: vec![dead],
         };
         let entry = restart.to_entry(7, Timestamp::from_millis(5), 2);
-        assert_eq!(Restart::of_entry(&entry), Some(Ok(restart)));
+        assert_eq!(RestartRecord::of_entry(&entry), Some(Ok(restart)));
         assert_eq!((entry.seq, entry.attempt), (7, 2));
-    }
-
-    #[test]
-    fn each_run_has_a_seed_of_its_own() {
-        let seeds: std::collections::BTreeSet<_> = (1..100).map(|number| seed_of_run(7, number)).collect();
-        assert_eq!((seeds.len(), seed_of_run(7, 1)), (99, 7));
     }
 }

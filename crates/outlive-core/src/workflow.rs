@@ -57,6 +57,7 @@ use crate::time::Timestamp;
 
 use identity::{Identities, numbered, op_words};
 use op::OpPhase;
+use operations::restart;
 
 /// Handle of an outstanding operation. Slots are reused once the operation is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -187,18 +188,8 @@ impl Machine {
     #[must_use]
     pub fn with_max_entries(mut self, max_entries: u64) -> Self {
         self.ops.recorder.set_limit(self.records.seq_before, max_entries);
-        self.check_length();
+        self.ops.recorder.excess().into_iter().for_each(|sentence| self.ops.fail(sentence));
         self
-    }
-
-    /// Makes the run stuck if its journal is too long.
-    fn check_length(&mut self) {
-        if let Some(max) = self.ops.recorder.exceeded() {
-            self.ops.fail(format!(
-                "its journal has more than {max} entries; let long loops `ctx.restart` with a fresh journal, or raise \
-                 `max_entries` of the engine, then restart the program"
-            ));
-        }
     }
 
     // ---- called by operations ----
@@ -391,7 +382,7 @@ impl Machine {
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
         let outgoing = self.ops.recorder.take_outgoing();
-        self.check_length();
+        self.ops.recorder.excess().into_iter().for_each(|sentence| self.ops.fail(sentence));
         outgoing
     }
 
@@ -404,13 +395,13 @@ impl Machine {
     /// Returns the input with which user code restarts the run, once it has asked for that.
     #[must_use]
     pub fn restart_input(&self) -> Option<&Payload> {
-        self.ops.restart_input()
+        restart::input(&self.ops)
     }
 
     /// Records a restart as the first entry of the next journal, with all that the next run takes along. The machine is
     /// of no use after that: a new one continues from that entry.
     pub fn record_restart(&mut self, input: Payload, now: Timestamp) {
-        self.ops.record_restart(input, now);
+        restart::record(&mut self.ops, input, now);
     }
 
     /// Returns the messages that end the attached children, for the commit that ends the run.

@@ -13,19 +13,19 @@ use crate::error::Error;
 /// How long runs are kept after their end, by how they ended. What is not set is kept for ever.
 ///
 /// ```
-/// use outlive::Keep;
+/// use outlive::KeepRuns;
 /// # use outlive::prelude::*;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let engine = Engine::open("memory:")
 ///     .keep("30 days")
-///     .keep_of("heartbeat", Keep::forever().completed("1 hour")) // failures are for people to look at
+///     .keep_of("heartbeat", KeepRuns::forever().completed("1 hour")) // failures are for people to look at
 ///     .start()
 ///     .await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "it is passed to `Builder::keep` or `Builder::keep_of`"]
-pub struct Keep {
+pub struct KeepRuns {
     completed: Option<Duration>,
     failed: Option<Duration>,
     cancelled: Option<Duration>,
@@ -33,12 +33,12 @@ pub struct Keep {
     problem: Option<Error>,
 }
 
-impl Keep {
+impl KeepRuns {
     /// Keeps all runs for ever, unless one of the other methods says otherwise.
     ///
     /// ```
-    /// # use outlive::{Keep, prelude::*};
-    /// let _ = Engine::open("memory:").keep("7 days").keep_of("audit", Keep::forever());
+    /// # use outlive::{KeepRuns, prelude::*};
+    /// let _ = Engine::open("memory:").keep("7 days").keep_of("audit", KeepRuns::forever());
     /// ```
     pub fn forever() -> Self {
         Self::default()
@@ -47,8 +47,8 @@ impl Keep {
     /// Sets how long completed runs are kept.
     ///
     /// ```
-    /// # use outlive::{Keep, prelude::*};
-    /// let _ = Engine::open("memory:").keep(Keep::forever().completed("1 day")); // what failed stays
+    /// # use outlive::{KeepRuns, prelude::*};
+    /// let _ = Engine::open("memory:").keep(KeepRuns::forever().completed("1 day")); // what failed stays
     /// ```
     pub fn completed(mut self, duration: impl IntoDuration) -> Self {
         self.completed = self.read(duration);
@@ -58,8 +58,8 @@ impl Keep {
     /// Sets how long failed runs are kept. They cannot be retried after that.
     ///
     /// ```
-    /// # use outlive::{Keep, prelude::*};
-    /// let _ = Engine::open("memory:").keep(Keep::forever().completed("1 day").failed("90 days"));
+    /// # use outlive::{KeepRuns, prelude::*};
+    /// let _ = Engine::open("memory:").keep(KeepRuns::forever().completed("1 day").failed("90 days"));
     /// ```
     pub fn failed(mut self, duration: impl IntoDuration) -> Self {
         self.failed = self.read(duration);
@@ -69,8 +69,8 @@ impl Keep {
     /// Sets how long cancelled runs are kept.
     ///
     /// ```
-    /// # use outlive::{Keep, prelude::*};
-    /// let _ = Engine::open("memory:").keep(Keep::forever().cancelled("1 hour"));
+    /// # use outlive::{KeepRuns, prelude::*};
+    /// let _ = Engine::open("memory:").keep(KeepRuns::forever().cancelled("1 hour"));
     /// ```
     pub fn cancelled(mut self, duration: impl IntoDuration) -> Self {
         self.cancelled = self.read(duration);
@@ -92,11 +92,7 @@ impl Keep {
             let keep = i64::try_from(keep?.as_millis()).unwrap_or(i64::MAX);
             Some(Timestamp::from_millis(now.as_millis().saturating_sub(keep)))
         };
-        Cutoffs {
-            completed: before(self.completed),
-            failed: before(self.failed),
-            cancelled: before(self.cancelled),
-        }
+        Cutoffs { completed: before(self.completed), failed: before(self.failed), cancelled: before(self.cancelled) }
     }
 
     fn is_forever(&self) -> bool {
@@ -104,33 +100,33 @@ impl Keep {
     }
 }
 
-/// A duration, which holds for all ended runs, or a [`Keep`].
+/// A duration, which holds for all ended runs, or a [`KeepRuns`].
 ///
 /// ```
-/// use outlive::{IntoKeep, Keep};
-/// fn accepts(_: impl IntoKeep) {}
+/// use outlive::{IntoKeepRuns, KeepRuns};
+/// fn accepts(_: impl IntoKeepRuns) {}
 /// accepts("7 days");
-/// accepts(Keep::forever().completed("1 day"));
+/// accepts(KeepRuns::forever().completed("1 day"));
 /// ```
-pub trait IntoKeep {
-    /// Returns it as a [`Keep`].
-    fn into_keep(self) -> Keep;
+pub trait IntoKeepRuns {
+    /// Returns it as a [`KeepRuns`].
+    fn into_keep(self) -> KeepRuns;
 }
 
-impl<D: IntoDuration> IntoKeep for D {
-    fn into_keep(self) -> Keep {
+impl<D: IntoDuration> IntoKeepRuns for D {
+    fn into_keep(self) -> KeepRuns {
         match self.into_duration() {
             Ok(duration) => {
                 let keep = Some(duration);
-                Keep { completed: keep, failed: keep, cancelled: keep, problem: None }
+                KeepRuns { completed: keep, failed: keep, cancelled: keep, problem: None }
             }
-            Err(error) => Keep { problem: Some(error.into()), ..Keep::default() },
+            Err(error) => KeepRuns { problem: Some(error.into()), ..KeepRuns::default() },
         }
     }
 }
 
-impl IntoKeep for Keep {
-    fn into_keep(self) -> Keep {
+impl IntoKeepRuns for KeepRuns {
+    fn into_keep(self) -> KeepRuns {
         self
     }
 }
@@ -138,25 +134,25 @@ impl IntoKeep for Keep {
 /// How long the runs of each workflow are kept.
 #[derive(Clone, Default)]
 pub(crate) struct KeepRules {
-    default: Keep,
-    by_workflow: BTreeMap<Name, Keep>,
+    default: KeepRuns,
+    by_workflow: BTreeMap<Name, KeepRuns>,
 }
 
 impl KeepRules {
-    pub(crate) fn set_default(&mut self, keep: Keep) -> Result<(), Error> {
+    pub(crate) fn set_default(&mut self, keep: KeepRuns) -> Result<(), Error> {
         keep.problem.clone().map_or(Ok(()), Err)?;
         self.default = keep;
         Ok(())
     }
 
-    pub(crate) fn set(&mut self, workflow: &str, keep: Keep) -> Result<(), Error> {
+    pub(crate) fn set(&mut self, workflow: &str, keep: KeepRuns) -> Result<(), Error> {
         keep.problem.clone().map_or(Ok(()), Err)?;
         self.by_workflow.insert(Name::new("workflow name", workflow)?, keep);
         Ok(())
     }
 
     pub(crate) fn is_forever(&self) -> bool {
-        self.default.is_forever() && self.by_workflow.values().all(Keep::is_forever)
+        self.default.is_forever() && self.by_workflow.values().all(KeepRuns::is_forever)
     }
 
     /// Returns the write that removes what is not to be kept any longer.

@@ -64,7 +64,7 @@ pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanen
 #[cfg(feature = "testing")]
 pub use instance::env::{HookAction, StepCall, StepHook};
 #[cfg(feature = "tokio")]
-pub use keep::{IntoKeep, Keep};
+pub use keep::{IntoKeepRuns, KeepRuns};
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind, SentTo};
@@ -151,6 +151,8 @@ mod guide {
     mod testing {}
     #[doc = include_str!("../../../docs/guide/children.md")]
     mod children {}
+    #[doc = include_str!("../../../docs/guide/long-lives.md")]
+    mod long_lives {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]

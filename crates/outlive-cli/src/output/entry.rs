@@ -111,12 +111,16 @@ impl RecordedRefusal {
     }
 }
 
-/// Returns when the operation of an entry is due. Entries about messages store a position in that field, which is not a
-/// time.
+/// Returns when the operation of an entry is due. Entries about messages store a position in that field, and one about the
+/// journal its limit: these are not times.
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
     let has_position = matches!(
         entry.kind,
-        EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::ChildEnded
+        EntryKind::SignalTaken
+            | EntryKind::SignalRefused
+            | EntryKind::SignalDiscarded
+            | EntryKind::ChildEnded
+            | EntryKind::NearlyFull
     );
     entry.due.filter(|_| !has_position)
 }

@@ -25,8 +25,8 @@ pub(crate) struct RunJson {
     created_at: String,
     started_at: Option<String>,
     ended_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<String>,
+    #[serde(flatten)]
+    life: LifeJson,
     duration_ms: Option<u64>,
     input: Box<RawValue>,
     output: Option<Box<RawValue>>,
@@ -36,6 +36,14 @@ pub(crate) struct RunJson {
     recoveries: u32,
     #[serde(flatten)]
     parent: ParentJson,
+}
+
+/// How long a run may live, and which run it is under its id.
+#[derive(Serialize)]
+struct LifeJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    run_number: u32,
 }
 
 /// Which run a run is a child of, and whether it continues without it.
@@ -80,7 +88,7 @@ impl RunJson {
             created_at: info.created_at.to_string(),
             started_at: info.started_at.map(|at| at.to_string()),
             ended_at: info.ended_at.map(|at| at.to_string()),
-            deadline: info.deadline.map(|at| at.to_string()),
+            life: LifeJson { deadline: info.deadline.map(|at| at.to_string()), run_number: info.run_number },
             duration_ms: duration(info, now).map(millis),
             input: raw(&info.input),
             output: info.output.as_ref().map(raw),

@@ -26,6 +26,7 @@ pub(crate) fn of(info: &RunInfo, children: &Counts, fit: Fit) -> String {
         ("started", info.started_at.map(moment)),
         ("ended", info.ended_at.map(moment)),
         ("took", json::duration(info, now).map(time::length)),
+        ("run number", Some(info.run_number.to_string()).filter(|_| info.run_number > 1)),
         ("deadline", info.deadline.filter(|_| !info.status.is_ended()).map(moment)),
         ("recoveries", Some(info.recoveries.to_string()).filter(|_| info.recoveries > 0)),
         ("input", Some(info.input.to_string())),

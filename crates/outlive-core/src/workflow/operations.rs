@@ -11,7 +11,7 @@ mod control;
 mod cursor;
 mod effect;
 mod pause;
-mod restart;
+pub(super) mod restart;
 mod sleep;
 mod step;
 mod table;

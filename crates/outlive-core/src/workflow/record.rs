@@ -7,7 +7,7 @@ use crate::checksum::Sum;
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind, SentTo};
 use crate::payload::Payload;
-use crate::restart::{CarriedSignal, Restart};
+use crate::restart::{CarriedSignal, RestartRecord};
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
@@ -128,7 +128,7 @@ impl Records {
 
     /// Begins with the first entry of a journal if it is that of a restart.
     fn begin_with(&mut self, entry: &Entry) -> Result<bool, String> {
-        let Some(restart) = Restart::of_entry(entry) else { return Ok(false) };
+        let Some(restart) = RestartRecord::of_entry(entry) else { return Ok(false) };
         let restart = restart.map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         self.seq_before = entry.seq.checked_sub(1).ok_or("a restart has number 0")?;
         self.seq = entry.seq;

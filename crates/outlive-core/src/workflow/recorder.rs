@@ -55,7 +55,13 @@ impl JournalLimit {
 impl Recorder {
     /// Continues after the last entry of a journal.
     pub(super) fn new(seq: u64) -> Self {
-        Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() }, sending: None, limit: JournalLimit::NONE }
+        Self {
+            seq,
+            durable: seq,
+            outgoing: Outgoing { seq_before: seq, ..Outgoing::default() },
+            sending: None,
+            limit: JournalLimit::NONE,
+        }
     }
 
     /// Returns the last sequence number in use.
@@ -83,10 +89,15 @@ impl Recorder {
         }
     }
 
-    /// Returns how many entries the journal may have, if it has more.
-    pub(super) fn exceeded(&self) -> Option<u64> {
+    /// Returns what is wrong with a journal that has too many entries.
+    pub(super) fn excess(&self) -> Option<String> {
         let max = self.limit.max_entries;
-        (self.seq - self.limit.seq_before > max).then_some(max)
+        (self.seq - self.limit.seq_before > max).then(|| {
+            format!(
+                "its journal has more than {max} entries; let long loops `ctx.restart` with a fresh journal, or raise \
+                 `max_entries` of the engine, then restart the program"
+            )
+        })
     }
 
     pub(super) fn durable(&self) -> u64 {

@@ -5,4 +5,5 @@ mod effects;
 mod jobs;
 mod patterns;
 mod pool;
+mod restarts;
 mod zones;

@@ -64,7 +64,14 @@ fn ended(connection: &Connection, expire: &Expire) -> rusqlite::Result<Vec<Ended
         let after = expire.after.as_ref().filter(is_same);
         let after = after.map_or((i64::MIN, 0), |after| (after.ended_at.as_millis(), after.num.0.cast_signed()));
         let mut statement = connection.prepare_cached(ENDED)?;
-        let key = params![workflow.as_str(), status.code(), before.as_millis(), after.0, after.1, (room as u64).cast_signed()];
+        let key = params![
+            workflow.as_str(),
+            status.code(),
+            before.as_millis(),
+            after.0,
+            after.1,
+            (room as u64).cast_signed()
+        ];
         let mut rows = statement.query(key)?;
         while let Some(row) = rows.next()? {
             let num = InstanceNum(row::int(row, 0).unwrap_or(0).cast_unsigned());

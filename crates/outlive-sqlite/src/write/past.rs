@@ -49,18 +49,18 @@ pub(super) fn trim(connection: &Connection, trim: &Trim, max: u32) -> rusqlite::
     Ok(forgotten)
 }
 
-struct PastJournal {
+struct PastRow {
     pos: i64,
     num: i64,
     until: i64,
     at: Timestamp,
 }
 
-fn next(connection: &Connection, after: i64) -> rusqlite::Result<Option<PastJournal>> {
+fn next(connection: &Connection, after: i64) -> rusqlite::Result<Option<PastRow>> {
     let int = |row: &rusqlite::Row<'_>, column| row::int(row, column).unwrap_or(0);
     let mut statement = connection.prepare_cached(NEXT)?;
     let read = statement.query_row([after], |row| {
-        Ok(PastJournal {
+        Ok(PastRow {
             pos: int(row, 0),
             num: int(row, 1),
             until: int(row, 2),
@@ -70,7 +70,7 @@ fn next(connection: &Connection, after: i64) -> rusqlite::Result<Option<PastJour
     read.optional()
 }
 
-impl PastJournal {
+impl PastRow {
     fn forget(&self, connection: &Connection, max: u32, forgotten: &mut Forgotten) -> rusqlite::Result<()> {
         let room = max - forgotten.entries;
         let mut statement = connection.prepare_cached(FORGET)?;

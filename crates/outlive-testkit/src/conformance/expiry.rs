@@ -3,7 +3,7 @@
 use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::{Entry, EntryKind};
-use outlive_core::restart::Restart;
+use outlive_core::restart::RestartRecord;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, NewState, StartWrite, Write};
 use outlive_core::store::expire::{Cutoffs, Expire, ExpireMark};
@@ -147,7 +147,7 @@ async fn child_stays_while_its_parent_may_need_its_outcome(w: &mut World) -> Che
 async fn child_of_an_earlier_run_of_its_parent_is_removed(w: &mut World) -> Checked {
     let parent = w.driven("parent").await?;
     child(w, "first", parent, 500).await?;
-    let entries = vec![Restart::new(json("1")).to_entry(1, at(1_000), 2)];
+    let entries = vec![RestartRecord::new(json("1")).to_entry(1, at(1_000), 2)];
     w.commit(&Commit { entries, ..w.new_commit(parent, 0, 0) }).await?;
     child(w, "second", parent, 1_500).await?;
     same(&pass(w, 5_000, 9).await?, &1)?;
@@ -171,7 +171,7 @@ async fn run_with_dead_letters_stays(w: &mut World) -> Checked {
         ..Entry::of_run(seq, at(0), EntryKind::SignalRefused)
     };
     let discarded = Entry { due: Some(at(1)), ..Entry::of_run(2, at(0), EntryKind::SignalDiscarded) };
-    let carried = Restart { dead: vec![refused(1)], ..Restart::new(json("1")) }.to_entry(2, at(0), 2);
+    let carried = RestartRecord { dead: vec![refused(1)], ..RestartRecord::new(json("1")) }.to_entry(2, at(0), 2);
     for (id, entries) in [
         ("refused", vec![refused(1)]),
         ("discarded", vec![refused(1), discarded]),

@@ -2,7 +2,7 @@
 
 use outlive_core::id::InstanceNum;
 use outlive_core::journal::Entry;
-use outlive_core::restart::Restart;
+use outlive_core::restart::RestartRecord;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Commit, NewState, Trim, Write};
 use outlive_core::store::query::FeedContent;
@@ -18,7 +18,7 @@ cases![
 ];
 
 fn restarted(seq: u64, at_millis: i64, run_number: u32) -> Entry {
-    Restart::new(json("{\"page\":7}")).to_entry(seq, at(at_millis), run_number)
+    RestartRecord::new(json("{\"page\":7}")).to_entry(seq, at(at_millis), run_number)
 }
 
 /// Returns the commit that restarts a run whose journal ends with entry `seq`.

@@ -65,6 +65,8 @@ pub(crate) struct Program {
     pub(crate) children: Vec<Program>,
     /// Whether it fails in the end, if it is a child.
     pub(crate) fails: bool,
+    /// The parts of its body before which it restarts, if it is not a child.
+    pub(crate) restarts: Vec<usize>,
 }
 
 /// Describes a world of one or two random programs. Their results, journals and side effects are checked against what
@@ -85,7 +87,7 @@ pub fn programs(sim: &mut Sim) {
     });
     for (index, program) in programs.iter().enumerate() {
         let id = format!("r{index}");
-        sim.start("program", &id, &index);
+        sim.start("program", &id, &(index, 0, Vec::<String>::new()));
         for (number, name) in program.signals.iter().enumerate() {
             let of_name = program.signals[..=number].iter().filter(|other| *other == name).count();
             sim.signal(&id, name, &format!("{name}:{of_name}"));
@@ -111,7 +113,9 @@ impl Program {
         let mut author = Author { random, names: 0, signals: Vec::new(), children: Vec::new(), is_child: false };
         let length = 1 + author.random.index(4);
         let nodes = (0..length).map(|_| author.node(2, true)).collect();
-        Self { body: Node::Seq(nodes), signals: author.signals, children: author.children, fails: false }
+        let Author { signals, children, .. } = author;
+        let restarts = (1..length).filter(|_| random.is(4)).collect();
+        Self { body: Node::Seq(nodes), signals, children, fails: false, restarts }
     }
 }
 
@@ -183,7 +187,7 @@ impl Author<'_> {
             5 => Reach::Dismiss(self.child(false)),
             6 => {
                 let body = Node::Wait("never".to_owned());
-                self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails: false });
+                self.add_child(body, false);
                 Reach::Leave(self.children.len() - 1)
             }
             7 => Reach::Tell(self.name()),
@@ -197,8 +201,13 @@ impl Author<'_> {
         let body = Node::Seq((0..1 + self.random.index(2)).map(|_| self.leaf(false)).collect());
         self.is_child = false;
         let fails = may_fail && self.random.is(4);
-        self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails });
+        self.add_child(body, fails);
         self.children.len() - 1
+    }
+
+    fn add_child(&mut self, body: Node, fails: bool) {
+        let (signals, children, restarts) = (Vec::new(), Vec::new(), Vec::new());
+        self.children.push(Program { body, signals, children, fails, restarts });
     }
 
     fn signal(&mut self) -> String {

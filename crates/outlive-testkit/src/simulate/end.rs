@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::LifecycleRecordKind;
-use outlive_core::store::query::{Filter, Instance, Query};
+use outlive_core::store::query::{FeedContent, Filter, Instance, Query};
 
 use crate::words::{of_inbox, of_journal};
 
@@ -63,7 +63,7 @@ pub struct EndedRun {
     pub outcome: Option<Payload>,
     /// An explanation for people, if there is one.
     pub note: Option<String>,
-    /// The run's journal.
+    /// The run's journal, with those from before its restarts.
     pub journal: Vec<Entry>,
 }
 
@@ -109,12 +109,25 @@ impl End {
                     of_journal(&journal)
                 ));
             }
+            let journal = if instance.restarts > 0 { with_past(store, instance.num, journal).await? } else { journal };
             let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
             runs.insert(id.to_string(), ended);
         }
         let jobs = ended_job::look(store, plan, acceptance, since).await?;
         Ok(Self { runs, effects, jobs })
     }
+}
+
+/// Returns the entries of all journals of a run that has restarted, if the feed still has them; otherwise its last journal.
+async fn with_past(store: &dyn Query, num: InstanceNum, last: Vec<Entry>) -> Result<Vec<Entry>, String> {
+    let feed = store.feed(0, usize::MAX).await.map_err(|error| error.to_string())?;
+    let entries = feed.into_iter().filter(|item| item.num == num).filter_map(|item| match item.content {
+        FeedContent::Entry(entry) => Some(entry),
+        FeedContent::Lifecycle(_) => None,
+    });
+    let all: Vec<Entry> = entries.collect();
+    let is_whole = all.first().is_some_and(|first| first.seq == 1) && all.last() == last.last();
+    Ok(if is_whole { all } else { last })
 }
 
 /// Returns all runs of a store.
@@ -136,8 +149,12 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
     let mut set: BTreeMap<&str, &Entry> = BTreeMap::new();
     let mut failed: BTreeMap<&str, u32> = BTreeMap::new();
     let mut attempts = Attempts::default();
-    for (seq, entry) in (1..).zip(journal) {
+    let first = journal.first().filter(|first| first.kind == EntryKind::Restarted).map_or(1, |first| first.seq);
+    for (seq, entry) in (first..).zip(journal) {
         let op = &*entry.op;
+        if entry.kind == EntryKind::Restarted {
+            (ended, set, failed, attempts) = Default::default();
+        }
         if entry.seq != seq {
             return Err(format!("entry {seq} is numbered {}", entry.seq));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
-use outlive_core::restart::Beginning;
 use outlive_core::status::Status;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, OpKind, ParsedIdentity};
 

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::instance::env::ENTRIES_MAX;
-use crate::keep::{IntoKeep, KeepRules};
+use crate::keep::{IntoKeepRuns, KeepRules};
 
 /// How long journals may get, and how long ended runs are kept.
 pub(super) struct LongLives {
@@ -42,7 +42,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long runs are kept after their end; for ever by default. A [`Keep`](crate::Keep) says it for each way to
+    /// Sets how long runs are kept after their end; for ever by default. A [`KeepRuns`](crate::KeepRuns) says it for each way to
     /// end. Runs of workflows with a time [of their own](Self::keep_of) are not affected.
     ///
     /// Runs that need not be kept any longer are removed within a minute or so, a few at a time, so that live work does not
@@ -64,7 +64,7 @@ impl Builder {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn keep(mut self, keep: impl IntoKeep) -> Self {
+    pub fn keep(mut self, keep: impl IntoKeepRuns) -> Self {
         if let Err(error) = self.long_lives.keep.set_default(keep.into_keep()) {
             self.refuse(error);
         }
@@ -74,12 +74,12 @@ impl Builder {
     /// Sets how long the runs of one workflow are kept after their end, whatever [`keep`](Self::keep) says.
     ///
     /// ```
-    /// # use outlive::{Keep, prelude::*};
+    /// # use outlive::{KeepRuns, prelude::*};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").keep("7 days").keep_of("audit", Keep::forever()).start().await?;
+    /// let engine = Engine::open("memory:").keep("7 days").keep_of("audit", KeepRuns::forever()).start().await?;
     /// # Ok(()) }
     /// ```
-    pub fn keep_of(mut self, workflow: &str, keep: impl IntoKeep) -> Self {
+    pub fn keep_of(mut self, workflow: &str, keep: impl IntoKeepRuns) -> Self {
         if let Err(error) = self.long_lives.keep.set(workflow, keep.into_keep()) {
             self.refuse(error);
         }

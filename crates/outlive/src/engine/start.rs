@@ -68,12 +68,8 @@ impl Builder {
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let env = Arc::new(Env {
-            hook: self.hook,
-            is_paranoid: self.is_paranoid,
-            max_entries: self.long_lives.max_entries,
-            ..env
-        });
+        let max_entries = self.long_lives.max_entries;
+        let env = Arc::new(Env { hook: self.hook, is_paranoid: self.is_paranoid, max_entries, ..env });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
         let random = Arc::new(RandomSource::new(self.seed));
         let services = Services::new(ServiceSetup {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 #[cfg(feature = "tokio")]
-use outlive_core::restart::Beginning;
+use outlive_core::store::beginning::Beginning;
 #[cfg(feature = "tokio")]
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;

@@ -8,10 +8,10 @@ use outlive_core::journal::Entry;
 use outlive_core::payload::Payload;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
-use outlive_core::restart::Beginning;
+use outlive_core::status::Status;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
-use outlive_core::status::Status;
+use outlive_core::store::beginning::Beginning;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
 use outlive_core::store::query::Instance;

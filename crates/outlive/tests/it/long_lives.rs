@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outlive::prelude::*;
-use outlive::{Builder, EntryKind, Keep};
+use outlive::{Builder, EntryKind, KeepRuns};
 use outlive_sqlite::{Options, SqliteStore};
 use outlive_testkit::TestEngine;
 
@@ -112,7 +112,7 @@ async fn failing(_: Ctx, _: ()) -> Result<()> {
 
 fn kept(engine: Builder) -> Builder {
     let engine = engine.workflow("count", count).workflow("patient", patient).workflow("parent", parent);
-    engine.workflow("failing", failing).keep("7 days").keep_of("failing", Keep::forever().completed("1 day"))
+    engine.workflow("failing", failing).keep("7 days").keep_of("failing", KeepRuns::forever().completed("1 day"))
 }
 
 async fn ids(test: &TestEngine) -> Vec<String> {
@@ -161,7 +161,7 @@ async fn ended_runs_are_removed_after_their_time_and_others_never() {
 async fn durations_that_are_none_are_refused_when_the_engine_starts() {
     for engine in [
         Engine::open("memory:").keep("7 dayz"),
-        Engine::open("memory:").keep(Keep::forever().failed("soon")),
+        Engine::open("memory:").keep(KeepRuns::forever().failed("soon")),
         Engine::open("memory:").keep_of("w", "never"),
     ] {
         assert!(engine.start().await.is_err());

@@ -45,5 +45,10 @@ impl Rows {
 
 fn mark_of(instance: &Instance) -> Option<ExpireMark> {
     let ended_at = instance.ended_at.filter(|_| instance.status.is_ended())?;
-    Some(ExpireMark { workflow: instance.workflow.clone(), status: instance.status.kind(), ended_at, num: instance.num })
+    Some(ExpireMark {
+        workflow: instance.workflow.clone(),
+        status: instance.status.kind(),
+        ended_at,
+        num: instance.num,
+    })
 }

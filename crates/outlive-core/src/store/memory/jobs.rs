@@ -198,8 +198,7 @@ impl Rows {
             let is_old = trim.age(past.at) == Age::Old;
             if is_old {
                 let is_its = |item: &FeedItem| {
-                    item.num == past.num
-                        && matches!(&item.content, FeedContent::Entry(entry) if entry.seq < past.until)
+                    item.num == past.num && matches!(&item.content, FeedContent::Entry(entry) if entry.seq < past.until)
                 };
                 feed.retain(|_, item| !is_its(item));
             }

@@ -7,6 +7,7 @@
 //! its own part of it.
 
 mod family;
+mod long_lives;
 mod memory;
 mod runtime;
 mod sqlite;
@@ -85,7 +86,9 @@ pub mod duration;",
 
 /// All defects.
 pub(super) fn all() -> impl Iterator<Item = &'static Defect> {
-    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, runtime::DEFECTS].into_iter().flatten()
+    let groups =
+        [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, long_lives::DEFECTS, runtime::DEFECTS];
+    groups.into_iter().flatten()
 }
 
 /// Puts all defects into the files of the workspace, which are given by their paths from its root. The error names

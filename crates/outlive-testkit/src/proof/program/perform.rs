@@ -25,10 +25,18 @@ impl Programs {
 
 type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>;
 
-/// The workflow that executes the program with this index.
-pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
+/// The workflow that executes the program with this index, from this part on, with what the parts before have returned.
+pub(super) async fn program(ctx: Ctx, (index, from, before): (usize, usize, Vec<String>)) -> Result<Vec<String>> {
     let program = ctx.get::<Programs>().programs[index].clone();
-    perform(ctx, &program.body).await
+    let Node::Seq(parts) = &program.body else { return perform(ctx, &program.body).await };
+    let mut all = before;
+    for (i, part) in parts.iter().enumerate().skip(from) {
+        if i > from && program.restarts.contains(&i) {
+            return Ok(ctx.restart(&(index, i, all)).await?);
+        }
+        all.extend(perform(ctx.scope(i), part).await?);
+    }
+    Ok(all)
 }
 
 /// The workflow that executes a child: the index of the program of its parent, and its place there.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::restart::Beginning;
 use outlive_core::status::StatusKind;
 use outlive_core::store::ErrorKind;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::commit::Write;
 use outlive_core::store::page::{whole_inbox, whole_journal};
 use outlive_core::store::query::{Filter, Instance};

@@ -8,8 +8,8 @@ use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::restart::Beginning;
 use outlive_core::status::Status;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::commit::{Claimed, Commit, NewState, Write};
 use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
 
