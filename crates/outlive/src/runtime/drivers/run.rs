@@ -336,7 +336,8 @@ impl<S: RunHost> RunDriver<S> {
         }
         if self.resident.env.is_paranoid {
             // What was refused before is replaced.
-            self.script.journal.truncate(usize::try_from(seq_before).unwrap_or(usize::MAX));
+            let journal = &mut self.script.journal;
+            journal.truncate(journal.partition_point(|entry| entry.seq <= seq_before));
             self.script.journal.extend(entries.iter().cloned());
         }
         let commit =
