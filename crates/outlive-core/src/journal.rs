@@ -82,6 +82,22 @@ impl SentTo {
     }
 }
 
+/// What is recorded about the run that another one was forked from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// The id of that run.
+    pub run: String,
+    /// Its children that the fork has forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
+}
+
+impl ForkedFrom {
+    pub(crate) fn to_payload(&self) -> Payload {
+        Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
+    }
+}
+
 /// The kind of a journal entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -128,11 +144,17 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// A run was rewound: of the journal before this, only entries up to the one numbered `due` count, and none of the
+    /// operation `op`.
+    Rewound = 80,
+    /// A run was forked from another one: everything before this was copied from there. Otherwise like `Rewound`. The
+    /// payload names the other run, and `started` is when that began.
+    Forked = 81,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +175,8 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::Rewound,
+        Self::Forked,
     ];
 
     /// Returns the stored code.
@@ -215,6 +239,8 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::Rewound => "rewound",
+            Self::Forked => "forked",
         }
     }
 }
@@ -248,6 +274,34 @@ impl Entry {
     pub fn failed_at(&self) -> Option<u64> {
         let due = self.due.filter(|_| self.kind == EntryKind::Retried)?;
         u64::try_from(due.as_millis()).ok()
+    }
+
+    /// Returns the entry that rewinds a run: of the journal before it, only what is numbered up to `kept_to` counts, and
+    /// nothing of operation `op`.
+    #[must_use]
+    pub fn rewound(seq: u64, at: Timestamp, kept_to: u64, op: Arc<str>) -> Self {
+        let due = i64::try_from(kept_to).ok().map(Timestamp::from_millis);
+        Self { op, due, ..Self::of_run(seq, at, EntryKind::Rewound) }
+    }
+
+    /// Returns the number of the last entry that counts, if this entry rewound the run or the run was forked with it.
+    #[must_use]
+    pub fn rewound_to(&self) -> Option<u64> {
+        let due = self.due.filter(|_| matches!(self.kind, EntryKind::Rewound | EntryKind::Forked))?;
+        u64::try_from(due.as_millis()).ok()
+    }
+
+    /// Returns the run that this one was forked from, if this is a [`Forked`](EntryKind::Forked) entry.
+    #[must_use]
+    pub fn forked_from(&self) -> Option<ForkedFrom> {
+        self.payload.as_ref().filter(|_| self.kind == EntryKind::Forked)?.decode().ok()
+    }
+
+    /// Returns the position that a taken or refused signal had in the inbox.
+    #[must_use]
+    pub fn signal_pos(&self) -> Option<u64> {
+        let has_one = matches!(self.kind, EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::ChildEnded);
+        u64::try_from(self.due.filter(|_| has_one)?.as_millis()).ok()
     }
 
     /// Returns the refused signal, if this is a [`SignalRefused`](EntryKind::SignalRefused) entry.

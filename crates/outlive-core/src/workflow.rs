@@ -31,6 +31,8 @@ mod operations;
 mod parsed;
 mod record;
 mod recorder;
+mod rewind;
+mod rewound;
 mod signals;
 mod spec;
 
@@ -46,6 +48,8 @@ pub use operations::{DEADLINE_PASSED, Operations, Pause};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
+pub use rewind::{PointProblem, RewindCut, RewindPoint};
+pub use rewound::{Rewinds, counted};
 pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
 
 use crate::failure::Failure;
@@ -158,6 +162,8 @@ impl Machine {
             ops.inbox.set_cancel(reason);
         }
         ops.children = std::mem::take(&mut records.children);
+        ops.rewinds = records.rewinds.take();
+        let started = ops.rewinds.as_ref().and_then(|rewinds| rewinds.started()).unwrap_or(started);
         ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
         Ok(Self {
             mode,

@@ -155,6 +155,15 @@ pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
     fixed.sum(start.parent.as_ref(), start.deadline)
 }
 
+/// Returns the checksum of an instance whose deadline is removed.
+pub(crate) fn sum_without_deadline(instance: &Instance) -> u32 {
+    let (id, workflow, input) = (instance.id.as_str(), instance.workflow.as_str(), instance.input.as_str());
+    let tags = tags_text(&instance.tags);
+    let fixed =
+        FixedColumns { id, workflow, input, tags: tags.as_deref(), seed: instance.seed, at: instance.created_at };
+    fixed.sum(instance.parent.as_ref(), None)
+}
+
 /// The columns of an instance that every instance has and that never change.
 struct FixedColumns<'a> {
     id: &'a str,

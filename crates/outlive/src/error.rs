@@ -168,6 +168,37 @@ pub enum Error {
         /// What to do instead.
         way_out: &'static str,
     },
+    /// The run cannot be rewound or forked there, because it has recorded no such operation or entry.
+    #[error("run {id:?} has not recorded {point}; choose one of {}", listed(known))]
+    NoRewindPoint {
+        /// The run's id.
+        id: String,
+        /// The point that was asked for.
+        point: String,
+        /// What the run has recorded, or the last of it.
+        known: Vec<String>,
+    },
+    /// The run cannot be rewound or forked there, because several operations match.
+    #[error("{point} is ambiguous in run {id:?}; choose one of {}", listed(candidates))]
+    AmbiguousPoint {
+        /// The run's id.
+        id: String,
+        /// The point that was asked for.
+        point: String,
+        /// The operations that match.
+        candidates: Vec<String>,
+    },
+    /// The run cannot be forked there, because a child that was started before has not ended.
+    #[error(
+        "run {id:?} cannot be forked there, because its child {child:?} has not ended; wait until it has, or fork before \
+         its start"
+    )]
+    ForkChild {
+        /// The run's id.
+        id: String,
+        /// The child's id.
+        child: String,
+    },
     /// The id is in use by another run.
     #[error(
         "run id {id:?} is taken by a run of {workflow:?} {how}; use another id, or `.on_conflict(OnConflict::Replace)`"
@@ -371,6 +402,14 @@ pub enum ErrorKind {
     Shutdown,
 }
 
+/// Lists the operations that a run can be rewound to.
+fn listed(operations: &[String]) -> String {
+    match operations {
+        [] => "its start, as nothing else is recorded".to_owned(),
+        _ => operations.join(", "),
+    }
+}
+
 /// Returns what kind of thing an id names.
 fn noun(id: &str) -> &'static str {
     match id.split_once(':').and_then(|(kind, _)| JobKind::from_text(kind)) {
@@ -398,6 +437,8 @@ impl Error {
             Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } | Self::ChildOf { .. } => ErrorKind::Conflict,
+            Self::ForkChild { .. } => ErrorKind::Conflict,
+            Self::NoRewindPoint { .. } | Self::AmbiguousPoint { .. } => ErrorKind::Input,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
             | Self::JobName { .. }
@@ -443,6 +484,9 @@ impl Error {
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => "not_found",
             Self::Status { .. } => "status",
             Self::Conflict { .. } => "conflict",
+            Self::NoRewindPoint { .. } => "no_rewind_point",
+            Self::AmbiguousPoint { .. } => "ambiguous_point",
+            Self::ForkChild { .. } => "fork_child",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::UnknownJob { .. } => "unknown_job",
             Self::JobName { .. } => "job_name",

@@ -39,6 +39,8 @@ mod signal;
 pub mod workflow;
 
 #[cfg(feature = "tokio")]
+mod bulk;
+#[cfg(feature = "tokio")]
 pub mod check;
 #[cfg(feature = "tokio")]
 mod client;
@@ -72,10 +74,13 @@ pub use outlive_core::store::commit::OnConflict;
 pub use outlive_core::store::memory::MemoryStore;
 pub use outlive_core::store::query::{Counts, Filter};
 pub use outlive_core::time::Timestamp;
+pub use outlive_core::workflow::RewindPoint;
 pub use serde::de::IgnoredAny;
 pub use signal::{SignalName, SignalNamed, SignalValue};
 pub use workflow::{Strict, Workflow};
 
+#[cfg(feature = "tokio")]
+pub use bulk::{Bulk, BulkOutcome, BulkProgress};
 #[cfg(feature = "tokio")]
 pub use check::is_check;
 #[cfg(feature = "tokio")]
@@ -85,7 +90,9 @@ pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
-pub use run::{Branch, CancelOutcome, Children, DeadSignal, PageMark, Progress, Run, RunInfo, RunPage, Signal};
+pub use run::{Branch, CancelOutcome, Children, DeadSignal, Fork, PageMark, Progress, Rewind, RewindPlan, Run};
+#[cfg(feature = "tokio")]
+pub use run::{RunInfo, RunPage, Signal};
 #[cfg(feature = "tokio")]
 pub use runtime::open::Durability;
 #[cfg(feature = "http")]

@@ -2,8 +2,10 @@
 
 mod children;
 mod dead;
+mod fork;
 mod page;
 mod progress;
+mod rewind;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -20,6 +22,7 @@ use outlive_core::store::commit::{Answer, Refusal, Reopen, SendWrite, Write};
 use outlive_core::store::page::whole_journal;
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
+use outlive_core::workflow::counted;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,8 +35,11 @@ use crate::signal::SignalNamed;
 
 pub use children::Children;
 pub use dead::DeadSignal;
+pub use fork::Fork;
 pub use page::{PageMark, RunPage};
 pub use progress::{Branch, Progress};
+pub(crate) use rewind::Planning;
+pub use rewind::{Rewind, RewindPlan};
 
 /// A handle to a run that returns an `O`.
 ///
@@ -289,7 +295,7 @@ impl<O> Run<O> {
     /// Same as [`journal`](Self::journal).
     pub async fn progress(&self) -> Result<Progress, Error> {
         let instance = self.instance().await?;
-        let journal = whole_journal(&*self.shared.store, self.num, 0).await?;
+        let journal = counted(whole_journal(&*self.shared.store, self.num, 0).await?);
         Ok(Progress::of(&instance, &journal, self.shared.clock.now()))
     }
 
@@ -388,7 +394,7 @@ impl<O> Run<O> {
     /// # Errors
     /// Same as [`journal`](Self::journal).
     pub async fn completed_steps(&self) -> Result<Vec<String>, Error> {
-        let journal = self.journal().await?;
+        let journal = counted(self.journal().await?);
         let done = journal.iter().filter(|entry| entry.kind == EntryKind::StepDone);
         Ok(done.map(|entry| entry.op.replacen("step:", "", 1)).collect())
     }
@@ -703,7 +709,7 @@ impl Future for Signal {
 }
 
 /// Sends a message. Returns `false` if an earlier one had the same dedup key.
-async fn send(
+pub(crate) async fn send(
     shared: &Shared,
     id: &Name,
     num: InstanceNum,
@@ -719,7 +725,7 @@ async fn send(
     }
 }
 
-fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
+pub(crate) fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
     match refusal {
         Refusal::Status(status) => Error::Status { id: id.to_string(), status, way_out },
         Refusal::Child { parent } => Error::ChildOf { id: id.to_string(), parent: parent.to_string() },

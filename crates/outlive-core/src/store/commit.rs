@@ -29,6 +29,10 @@ pub enum Write {
     Claim(Claim),
     /// Resumes a failed or stuck instance.
     Reopen(Reopen),
+    /// Rewinds a run.
+    Rewind(Box<RewindWrite>),
+    /// Creates a run from the beginning of another one.
+    Fork(Box<ForkWrite>),
     /// Removes everything stored about an ended or stuck instance. With a number, only if the id still belongs to that
     /// instance: another one may have it by now.
     Purge(Name, Option<InstanceNum>),
@@ -194,6 +198,14 @@ impl SendWrite {
         let token = Sum::new().number(token).text(child.as_str()).whole();
         Self { id: parent.id.clone(), num: Some(parent.num), message, at, dedup: None, token }
     }
+
+    /// Creates the message by which a run that was rewound learns again how a child ended.
+    #[must_use]
+    pub fn repeated_end(rewind: &RewindWrite, child: &Name, message: Message) -> Self {
+        let token = Sum::new().number(rewind.num.0).number(rewind.entry.seq).text(child.as_str()).whole();
+        let (id, num, at) = (rewind.id.clone(), Some(rewind.num), rewind.entry.at);
+        Self { id, num, message, at, dedup: None, token }
+    }
 }
 
 /// Everything that one message or outcome changes in a run, applied completely or not at all. Fenced unless `epoch`
@@ -342,11 +354,62 @@ pub struct Reopen {
     pub at: Timestamp,
 }
 
+/// Rewinds a run: adds [`Entry::rewound`], gives back the messages that it forgets, and makes it pending and due.
+///
+/// Refused with [`Refusal::Changed`] if the journal has grown since the rewind was
+/// planned, and with the status of the run if it has never begun or is driven. A deadline that has passed is removed.
+#[derive(Clone, Debug)]
+pub struct RewindWrite {
+    /// The id of the run.
+    pub id: Name,
+    /// The number of the run; the id may belong to another one by now.
+    pub num: InstanceNum,
+    /// The entry; it follows the last one that the plan was made from.
+    pub entry: Entry,
+    /// The messages that go back to the inbox, unless they are there.
+    pub returned: Vec<Inbound>,
+    /// The children that are kept and whose ends are not: the run gets a message for each that has ended, unless it is
+    /// there.
+    pub children: Vec<KeptChild>,
+    /// What is sent to the children that are forgotten: [notices](Message::is_notice) only.
+    pub writes: Vec<Write>,
+}
+
+/// A child that is kept and whose end is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptChild {
+    /// Its id.
+    pub id: Name,
+    /// Its end as it was recorded, in case it is no longer stored.
+    pub outcome: Option<Payload>,
+}
+
+impl KeptChild {
+    /// Returns the outcome of a child that is no longer stored and whose end was never recorded.
+    #[must_use]
+    pub fn gone() -> Payload {
+        ChildOutcome::Cancelled("it was purged".to_owned()).to_payload()
+    }
+}
+
+/// Creates a run with the journal that a fork begins with. Refused if the id is in use.
+#[derive(Clone, Debug)]
+pub struct ForkWrite {
+    /// The new run. Nobody drives it from the start.
+    pub start: StartWrite,
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// Messages that are in its inbox, under the positions they had in another one.
+    pub inbox: Vec<Inbound>,
+    /// Messages that arrive after those.
+    pub arriving: Vec<Message>,
+}
+
 /// The result of one write of a batch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Result of a start.
+    /// Result of a start or a fork.
     Started {
         /// The instance with that id.
         num: InstanceNum,
@@ -386,7 +449,7 @@ pub enum Answer {
         /// See [`Answer::Sent`].
         before: u64,
     },
-    /// Result of a turn, or a commit with writes, that was applied: the results of its writes, in order.
+    /// Result of a rewind, a turn, or a commit with writes, that was applied: the results of its writes, in order.
     DoneWith(Vec<Answer>),
     /// Result of a turn or commit one of whose writes was refused; nothing was changed.
     WriteRefused {
@@ -443,4 +506,6 @@ pub enum Refusal {
         /// The id of the parent.
         parent: Name,
     },
+    /// The journal has grown since the write was planned.
+    Changed,
 }

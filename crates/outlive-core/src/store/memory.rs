@@ -1,6 +1,7 @@
 //! The in-memory store, for tests.
 
 mod jobs;
+mod repair;
 mod row;
 mod rows;
 

@@ -17,6 +17,8 @@ use crate::status::{Status, StatusKind};
 use crate::store::commit::{OnConflict, Refusal, SendWrite, StartWrite, Write};
 use crate::time::Timestamp;
 
+use super::rewound::Rewinds;
+
 /// The prefix in the identity of the start of a child, which its id does not repeat.
 pub(super) const CHILD_PREFIX: &str = "child:";
 
@@ -90,6 +92,7 @@ impl RefusedEffect {
             Refusal::Conflict { workflow } => ("conflict", Some(workflow.to_string())),
             Refusal::Taken => ("taken", None),
             Refusal::Child { parent } => ("child", Some(parent.to_string())),
+            Refusal::Changed => ("changed", None),
         };
         let wire = RefusedWire { id: self.id.clone(), why: why.to_owned(), detail };
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
@@ -105,6 +108,7 @@ impl RefusedEffect {
             ("conflict", _) => Refusal::Conflict { workflow: Name::recorded(&detail) },
             ("taken", _) => Refusal::Taken,
             ("child", _) => Refusal::Child { parent: Name::recorded(&detail) },
+            ("changed", _) => Refusal::Changed,
             _ => return Err(format!("unknown refusal {why:?}")),
         };
         Ok(Self { id, refusal })
@@ -120,6 +124,8 @@ pub(super) struct EffectSource<'a> {
     /// The number of its entry: an effect that is repeated after a rewind is another one.
     pub(super) seq: u64,
     pub(super) now: Timestamp,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<&'a Rewinds>,
 }
 
 impl EffectSource<'_> {
@@ -143,10 +149,15 @@ impl EffectSource<'_> {
         Name::recorded(&text)
     }
 
-    /// Names a child for its parent and its operation.
-    fn child_id(&self, parent: &Parent) -> Name {
-        let op = self.op.replacen(CHILD_PREFIX, "", 1);
-        self.fitted(format!("{}/{op}", parent.id))
+    /// Names a child for its parent and its operation, unless it has an id. One that replaces a child that the run has
+    /// forgotten gets another id, as that one keeps its own.
+    fn child_id(&self, given: Option<&Name>, parent: &Parent) -> Name {
+        let named = || self.fitted(format!("{}/{}", parent.id, self.op.replacen(CHILD_PREFIX, "", 1)));
+        let id = given.cloned().unwrap_or_else(named);
+        match self.rewinds {
+            Some(rewinds) if rewinds.has_child(id.as_str()) => self.fitted(format!("{id}@{}", rewinds.last())),
+            _ => id,
+        }
     }
 
     /// Shortens an id that is too long; what is left out still counts.
@@ -174,8 +185,8 @@ impl EffectSpec {
         match self {
             Self::Start(start) => {
                 let id = match (&start.id, &start.parent) {
-                    (Some(id), _) => id.clone(),
-                    (None, Some(parent)) => source.child_id(parent),
+                    (given, Some(parent)) => source.child_id(given.as_ref(), parent),
+                    (Some(id), None) => id.clone(),
                     (None, None) => source.new_id(),
                 };
                 let to = SentTo { id: id.to_string(), detached: start.parent.as_ref().map(|one| one.is_detached) };

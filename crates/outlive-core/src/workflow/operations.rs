@@ -31,6 +31,7 @@ use super::inbox::RunInbox;
 use super::op::{Asked, Op, OpPhase};
 use super::record::{OpRecord, Recorded};
 use super::recorder::Recorder;
+use super::rewound::Rewinds;
 use super::spec::{OpKind, Outcome, Spec};
 use super::{Polled, Slot, Trouble};
 
@@ -62,6 +63,8 @@ pub struct Operations {
     pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<Box<Rewinds>>,
 }
 
 impl Operations {
@@ -93,6 +96,12 @@ impl Operations {
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.deliveries.last()
+    }
+
+    /// Returns what the run has forgotten, if it was rewound or forked.
+    #[must_use]
+    pub fn rewinds(&self) -> Option<&Rewinds> {
+        self.rewinds.as_deref()
     }
 
     /// Returns the identity of an operation.
@@ -149,6 +158,7 @@ impl Operations {
             children: LiveChildren::default(),
             failures: SeenFailures::default(),
             deadline: None,
+            rewinds: None,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 use super::children::LiveChildren;
 use super::effect::RefusedEffect;
 use super::parsed::ParsedIdentity;
+use super::rewound::Rewinds;
 use super::spec::{FailedStep, OpKind, Outcome, StepEnding};
 
 /// What the journal says about one operation.
@@ -75,6 +76,8 @@ pub struct Records {
     pub(super) refused: Vec<u64>,
     /// The children that were started and have not ended, as far as the journal says.
     pub(super) children: LiveChildren,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<Box<Rewinds>>,
 }
 
 impl Records {
@@ -85,16 +88,20 @@ impl Records {
     pub(super) fn fold(entries: &[Entry]) -> Result<Self, String> {
         let mut records = Self::default();
         let mut ends: Vec<RecordedEnd> = Vec::new();
-        for entry in entries {
+        let mut rewinds = Rewinds::of(entries);
+        for (place, entry) in entries.iter().enumerate() {
             if entry.seq != records.seq + 1 {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
             records.seq = entry.seq;
-            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded) {
-                records.given.push((signal_pos(entry), entry.seq));
-            }
             if entry.kind == EntryKind::SignalRefused {
                 records.refused.push(signal_pos(entry));
+            }
+            if rewinds.as_ref().is_some_and(|rewinds| !rewinds.counts(place)) {
+                continue;
+            }
+            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded) {
+                records.given.push((signal_pos(entry), entry.seq));
             }
             if entry.kind.is_outcome() {
                 let is_failure = is_failure(entry);
@@ -103,13 +110,15 @@ impl Records {
             records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         }
         records.next = 0;
+        rewinds.iter_mut().for_each(|rewinds| rewinds.forget_journal());
+        records.rewinds = rewinds;
         Ok(records)
     }
 
     fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
             EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
-            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
+            EntryKind::Reopened | EntryKind::SignalDiscarded | EntryKind::Rewound | EntryKind::Forked => {}
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;
@@ -270,6 +279,7 @@ impl Unasked {
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
+            EntryKind::Rewound | EntryKind::Forked => return Ok(()),
         };
         if self.outcome.is_some() {
             return Err(format!("{} has already ended", entry.op));
@@ -289,7 +299,7 @@ fn text_of(entry: &Entry) -> Result<String, String> {
 
 /// Returns a signal's inbox position, which is stored as the due time: these entries have no other use for one.
 fn signal_pos(entry: &Entry) -> u64 {
-    entry.due.map_or(0, |due| u64::try_from(due.as_millis()).unwrap_or(0))
+    entry.signal_pos().unwrap_or(0)
 }
 
 /// The inverse of [`signal_pos`].

@@ -123,6 +123,12 @@ pub(super) fn create(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Res
     Ok(Some(InstanceNum(num)))
 }
 
+/// Returns the instance that this very start has created, if it has.
+pub(super) fn num_of(connection: &Connection, start: &StartWrite) -> rusqlite::Result<Option<InstanceNum>> {
+    let found = existing(connection, &start.id)?;
+    Ok(found.filter(|found| found.token == start.token).map(|found| InstanceNum(found.num)))
+}
+
 fn existing(connection: &Connection, id: &Name) -> rusqlite::Result<Option<ExistingInstance>> {
     let mut statement = connection.prepare_cached(EXISTING)?;
     let read = statement.query_row([id.as_str()], |row| {

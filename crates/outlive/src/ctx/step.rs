@@ -726,7 +726,12 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &OpenOperation) -> String {
     let info = &operation.resident.info;
-    format!("{}/{}/{}", info.id, info.num, identity(operation))
+    let key = format!("{}/{}/{}", info.id, info.num, identity(operation));
+    // A step that runs again after a rewind is another execution, which a receiver must not take for the earlier one.
+    match operation.resident.lock().machine.operations().rewinds() {
+        Some(rewinds) => format!("{key}@{}", rewinds.last()),
+        None => key,
+    }
 }
 
 /// Returns the step's identity in the journal.

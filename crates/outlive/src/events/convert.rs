@@ -94,8 +94,21 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
         EntryKind::Retried => LifecycleKind::RunRetried,
         EntryKind::Reopened => LifecycleKind::RunReopened,
+        EntryKind::Rewound => {
+            LifecycleKind::RunRewound { kept_to: entry.rewound_to().unwrap_or(0), operation: first_again(entry) }
+        }
+        EntryKind::Forked => LifecycleKind::RunForked {
+            from: entry.forked_from().map_or_else(String::new, |from| from.run),
+            kept_to: entry.rewound_to().unwrap_or(0),
+            operation: first_again(entry),
+        },
         _ => return None,
     })
+}
+
+/// Returns the operation that runs again first after a rewind, if there is one.
+fn first_again(entry: &Entry) -> Option<String> {
+    (!entry.op.is_empty()).then(|| entry.op.to_string())
 }
 
 /// What is recorded next to a failure.

@@ -75,6 +75,26 @@ pub enum LifecycleKind {
     /// A failed run was retried: its last failures are dropped.
     #[serde(rename = "run.retried")]
     RunRetried,
+    /// A run was rewound: what it did after a point no longer counts, and it continues from there.
+    #[serde(rename = "run.rewound")]
+    RunRewound {
+        /// The number of the last journal entry that counts; 0 if none does.
+        kept_to: u64,
+        /// The operation that runs again first, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operation: Option<String>,
+    },
+    /// A run was forked from another one: the events before this are copies.
+    #[serde(rename = "run.forked")]
+    RunForked {
+        /// The id of the other run.
+        from: String,
+        /// The number of the last journal entry that was copied; 0 if none was.
+        kept_to: u64,
+        /// The operation that runs again first, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operation: Option<String>,
+    },
     /// A stuck run resumes.
     #[serde(rename = "run.reopened")]
     RunReopened,
@@ -375,6 +395,8 @@ impl LifecycleKind {
             Self::RunStuck { .. } => "run.stuck",
             Self::RunRetried => "run.retried",
             Self::RunReopened => "run.reopened",
+            Self::RunRewound { .. } => "run.rewound",
+            Self::RunForked { .. } => "run.forked",
             Self::StepStarted { .. } => "step.started",
             Self::StepCompleted { .. } => "step.completed",
             Self::StepFailed { .. } => "step.failed",

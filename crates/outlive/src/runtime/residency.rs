@@ -182,6 +182,20 @@ impl Residency {
         inner.residents.remove(&num);
     }
 
+    /// Removes an instance that was changed in the store while it was paused, if it is in memory. What is loaded next is
+    /// another copy.
+    pub(crate) fn renew(&self, num: InstanceNum) {
+        if let Some(mailbox) = self.mailbox(num) {
+            mailbox.post(|arrivals| arrivals.is_fenced = true);
+            self.retire(num);
+        }
+    }
+
+    /// Returns `true` if an instance is paused in memory until another time than `due`: somebody else has made it due.
+    pub(crate) fn is_unexpected(&self, num: InstanceNum, due: Timestamp) -> bool {
+        self.lock().residents.get(&num).is_some_and(|one| one.paused.is_some() && one.wake != Some(due))
+    }
+
     /// Returns the mailbox of an instance, if it is in memory.
     pub(crate) fn mailbox(&self, num: InstanceNum) -> Option<Arc<Mailbox>> {
         self.lock().residents.get(&num).map(|resident| resident.mailbox.clone())

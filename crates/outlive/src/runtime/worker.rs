@@ -175,6 +175,8 @@ impl Worker {
                 self.services.read_inbox(wake.num, &mailbox);
                 true
             }
+            // Another process has rewound it, so what is in memory is out of date. The claim shows it.
+            Some(_) if self.services.residency.is_unexpected(wake.num, wake.due) => false,
             Some(mailbox) => mailbox.post(|_| {}),
             None => false,
         };

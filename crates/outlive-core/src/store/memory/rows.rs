@@ -57,6 +57,8 @@ impl Rows {
             Write::Commit(commit) => self.commit(commit),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
+            Write::Rewind(rewind) => self.rewind(rewind),
+            Write::Fork(fork) => self.fork(fork),
             Write::Purge(id, num) => self.purge(id, *num),
             Write::Push(push) => self.push(push),
             Write::Turn(turn) => self.turn(turn),
@@ -128,7 +130,7 @@ impl Rows {
         self.feed.insert(self.feed_last, item);
     }
 
-    fn report_entry(&mut self, num: InstanceNum, entry: &Entry) {
+    pub(super) fn report_entry(&mut self, num: InstanceNum, entry: &Entry) {
         let Some(row) = self.instances.get(&num) else { return };
         self.feed_last += 1;
         let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
@@ -207,7 +209,7 @@ impl Rows {
         num
     }
 
-    fn send(&mut self, send: &commit::SendWrite) -> Answer {
+    pub(super) fn send(&mut self, send: &commit::SendWrite) -> Answer {
         let Some(num) = self.ids.get(&send.id).copied().filter(|num| send.num.is_none_or(|asked| asked == *num)) else {
             return Answer::Refused(Refusal::NotFound);
         };

@@ -17,7 +17,8 @@ use super::cursor::OpCursor;
 pub(super) fn begin(op: &mut OpCursor<'_>) {
     let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
-    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
+    let rewinds = op.ops.rewinds();
+    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now, rewinds });
     op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
     op.ops.recorder.send([write]);
 }

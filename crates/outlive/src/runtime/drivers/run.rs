@@ -58,6 +58,9 @@ pub(crate) trait RunHost: Send + Sync {
     fn resumed(&self, resident: &Arc<ResidentRun>);
     /// Called when the run resumes after a pause, before that is durable.
     fn resuming(&self, resident: &ResidentRun);
+    /// Called when a commit was refused because the store has something else: the run was rewound or removed, or belongs
+    /// to another process.
+    fn fenced(&self, resident: &ResidentRun);
     /// Called when the run is no longer in memory.
     fn gone(&self, resident: &ResidentRun);
 }
@@ -133,6 +136,8 @@ impl<S: RunHost> RunDriver<S> {
     fn turn(&mut self) -> bool {
         if self.arrivals.is_fenced {
             self.drop_future();
+            self.resident.mailbox.close();
+            self.host.fenced(&self.resident);
             return true;
         }
         self.is_stopping |= self.arrivals.is_stopping;

@@ -58,7 +58,7 @@ impl Loader {
         }
         let is_held = instance.status == Status::Paused;
         // What follows the last outcome is certainly repeated if the run had paused, and may be if the process died.
-        let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
+        let new_from = if is_first && journal.is_empty() { 0 } else { seq + u64::from(had_paused) };
         self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });
     }
 

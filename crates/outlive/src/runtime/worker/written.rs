@@ -7,7 +7,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{PushTarget, PushWrite, Spot};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, OnConflict, SendWrite, StartWrite, Write};
+use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, OnConflict, Reopen, SendWrite, StartWrite, Write};
 
 use super::Worker;
 use super::loader::Brought;
@@ -58,6 +58,13 @@ impl WriteListener for Worker {
                 }
             }
             (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
+            (Write::Rewind(rewind), Answer::DoneWith(answers)) => {
+                self.services.residency.renew(rewind.num);
+                self.services.queue_due(rewind.num);
+                self.carried(&rewind.writes, answers);
+            }
+            (Write::Fork(_), Answer::Started { num, .. }) => self.services.queue_due(*num),
+            (Write::Reopen(Reopen { num: Some(num), .. }), Answer::Done) => self.services.queue_due(*num),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now, but only the store knows its number.
                 let (services, id) = (Arc::downgrade(&self.services), reopen.id.clone());

@@ -1,0 +1,240 @@
+//! Plans a rewind or a fork from a journal: what is kept, what runs again, and which signals and children that concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::Name;
+use crate::journal::{Entry, EntryKind, ForkedFrom, SentTo};
+use crate::message::{Inbound, Message};
+use crate::payload::Payload;
+use crate::store::commit::KeptChild;
+use crate::time::Timestamp;
+
+use super::parsed::{ParsedIdentity, unescaped};
+use super::rewound::Rewinds;
+
+/// How many names a problem lists.
+const LISTED_MAX: usize = 20;
+
+/// Where a run is rewound to: before an operation, before an entry of its journal, or to its start.
+///
+/// An operation is given by its identity as the journal has it, such as `step:charge[42]#2`, or by its name or its key if
+/// no other operation of the run has the same.
+///
+/// ```
+/// # use outlive_core::workflow::RewindPoint;
+/// assert_eq!(RewindPoint::from("charge"), RewindPoint::Operation("charge".to_owned()));
+/// assert_eq!(RewindPoint::from(7_u64), RewindPoint::Entry(7));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RewindPoint {
+    /// Nothing is kept but the input.
+    Start,
+    /// What was recorded before the entry with this number is kept.
+    Entry(u64),
+    /// What was recorded before the outcome of this operation is kept.
+    Operation(String),
+}
+
+impl From<&str> for RewindPoint {
+    fn from(operation: &str) -> Self {
+        Self::Operation(operation.to_owned())
+    }
+}
+
+impl From<String> for RewindPoint {
+    fn from(operation: String) -> Self {
+        Self::Operation(operation)
+    }
+}
+
+impl From<u64> for RewindPoint {
+    fn from(seq: u64) -> Self {
+        Self::Entry(seq)
+    }
+}
+
+impl fmt::Display for RewindPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("the start"),
+            Self::Entry(seq) => write!(f, "entry {seq}"),
+            Self::Operation(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
+/// Why a journal has no such point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PointProblem {
+    /// There is nothing like it. These operations are recorded, or the last of them.
+    Missing(Vec<String>),
+    /// Several operations match.
+    Ambiguous(Vec<String>),
+}
+
+/// A journal, cut at a point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RewindCut {
+    /// The last entry that is kept; 0 if there is none.
+    pub kept_to: u64,
+    /// The operation that runs again first, if there is one; all of its entries are forgotten.
+    pub op: Arc<str>,
+    /// The operations whose outcomes are kept, in order.
+    pub kept: Vec<Arc<str>>,
+    /// The operations that are forgotten, in order.
+    pub forgotten: Vec<Arc<str>>,
+    /// The signals that go back to the inbox, in order of arrival.
+    pub returned: Vec<Inbound>,
+    /// The children that are kept and whose ends are not.
+    pub kept_children: Vec<KeptChild>,
+    /// The children whose starts are forgotten.
+    pub forgotten_children: Vec<SentTo>,
+}
+
+impl RewindCut {
+    /// Cuts a journal.
+    ///
+    /// # Errors
+    /// If the journal has no such point, or several.
+    pub fn of(journal: &[Entry], point: &RewindPoint) -> Result<Self, PointProblem> {
+        let before = Rewinds::of(journal);
+        let is_counted = |place: usize| before.as_ref().is_none_or(|rewinds| rewinds.counts(place));
+        let counted: Vec<&Entry> =
+            journal.iter().enumerate().filter(|(place, _)| is_counted(*place)).map(|(_, entry)| entry).collect();
+        let (kept_to, op) = find(&counted, point)?;
+        let mut after = Rewinds::of(journal).unwrap_or_else(|| Rewinds::none(journal).into());
+        after.forget(journal, kept_to, &op);
+        let (kept, lost): (Vec<_>, Vec<_>) = journal.iter().enumerate().partition(|(place, _)| after.counts(*place));
+        let kept: Vec<&Entry> = kept.into_iter().map(|(_, entry)| entry).collect();
+        let now_lost = || lost.iter().filter(|(place, _)| is_counted(*place)).map(|(_, entry)| *entry);
+        let children = now_lost().filter_map(Entry::sent_to).filter(SentTo::is_child);
+        Ok(Self {
+            kept_to,
+            op,
+            kept: names(kept.iter().copied().filter(|entry| entry.kind.is_outcome())),
+            forgotten: names(now_lost().filter(|entry| entry.kind != EntryKind::SignalRefused)),
+            returned: returned(journal, &kept, lost.iter().map(|(_, entry)| *entry)),
+            kept_children: kept_children(journal, &kept),
+            forgotten_children: children.collect(),
+        })
+    }
+
+    /// Returns the entry that rewinds the run, which becomes entry `seq` of its journal.
+    #[must_use]
+    pub fn rewound(&self, seq: u64, at: Timestamp) -> Entry {
+        Entry::rewound(seq, at, self.kept_to, self.op.clone())
+    }
+
+    /// Returns the names of the signals that go back to the inbox, in order of arrival.
+    pub fn signals(&self) -> impl Iterator<Item = &str> {
+        self.returned.iter().filter_map(|inbound| match &inbound.message {
+            Message::Signal { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the journal of a fork of run `from`, which began at `started`: what is kept, and the entry that says so.
+    /// Its children are those of the other run, so it does not end them.
+    #[must_use]
+    pub fn fork(&self, journal: &[Entry], from: &Name, started: Option<Timestamp>, at: Timestamp) -> Vec<Entry> {
+        let mut entries: Vec<_> = journal.iter().take_while(|entry| entry.seq <= self.kept_to).cloned().collect();
+        for entry in entries.iter_mut().filter(|entry| entry.kind == EntryKind::Sent) {
+            if let Some(to) = entry.sent_to().filter(SentTo::is_child) {
+                entry.payload = Some(SentTo { detached: Some(true), ..to }.to_payload());
+            }
+        }
+        let children = journal.iter().filter(|entry| entry.seq > self.kept_to).filter_map(Entry::sent_to);
+        let children = children.filter(SentTo::is_child).map(|to| to.id).collect();
+        let from = ForkedFrom { run: from.to_string(), children };
+        entries.push(Entry {
+            kind: EntryKind::Forked,
+            started,
+            payload: Some(from.to_payload()),
+            ..self.rewound(self.kept_to + 1, at)
+        });
+        entries
+    }
+}
+
+/// Finds the last entry that is kept, and the operation that runs again.
+fn find(counted: &[&Entry], point: &RewindPoint) -> Result<(u64, Arc<str>), PointProblem> {
+    let op = match point {
+        RewindPoint::Start => return Ok((0, "".into())),
+        RewindPoint::Entry(seq) => {
+            let entry = counted.iter().find(|entry| entry.seq == *seq);
+            let entry = entry.ok_or_else(|| PointProblem::Missing(listed(counted)))?;
+            return Ok((seq - 1, entry.op.clone()));
+        }
+        RewindPoint::Operation(text) => operation(counted, text)?,
+    };
+    let outcome = counted.iter().find(|entry| entry.op == op && entry.kind.is_outcome());
+    let last = counted.last().map_or(0, |last| last.seq);
+    Ok((outcome.map_or(last, |outcome| outcome.seq - 1), op))
+}
+
+/// Finds the operation that a text stands for: its identity, or else its name, or else its key.
+fn operation(counted: &[&Entry], text: &str) -> Result<Arc<str>, PointProblem> {
+    let ops = names(counted.iter().copied());
+    let is_name = |op: &str| {
+        let parsed = ParsedIdentity::of(op);
+        !parsed.name.is_empty() && unescaped(parsed.name) == text
+    };
+    let is_key = |op: &str| ParsedIdentity::of(op).key.map(unescaped).as_deref() == Some(text);
+    let ways: [&dyn Fn(&str) -> bool; 3] = [&|op| op == text, &is_name, &is_key];
+    for is_meant in ways {
+        let found: Vec<_> = ops.iter().filter(|op| is_meant(op)).collect();
+        match found[..] {
+            [] => {}
+            [op] => return Ok(op.clone()),
+            _ => return Err(PointProblem::Ambiguous(found.iter().map(ToString::to_string).collect())),
+        }
+    }
+    Err(PointProblem::Missing(listed(counted)))
+}
+
+/// Returns the operations of these entries, each once, in order.
+fn names<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<Arc<str>> {
+    let mut seen = BTreeSet::new();
+    let ops = entries.map(|entry| &entry.op).filter(|op| !op.is_empty());
+    ops.filter(|op| seen.insert((*op).clone())).cloned().collect()
+}
+
+fn listed(counted: &[&Entry]) -> Vec<String> {
+    let ops = names(counted.iter().copied());
+    ops[ops.len().saturating_sub(LISTED_MAX)..].iter().map(ToString::to_string).collect()
+}
+
+/// Returns the signals that were taken and are not any more. One that became a dead letter stays one.
+fn returned<'a>(journal: &[Entry], kept: &[&Entry], lost: impl Iterator<Item = &'a Entry>) -> Vec<Inbound> {
+    let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused);
+    let taken = kept.iter().copied().filter(|entry| entry.kind == EntryKind::SignalTaken);
+    let gone: BTreeSet<_> = refused.chain(taken).filter_map(Entry::signal_pos).collect();
+    let mut returned = BTreeMap::new();
+    for entry in lost.filter(|entry| entry.kind == EntryKind::SignalTaken) {
+        if let (Some(pos), Some(payload)) = (entry.signal_pos().filter(|pos| !gone.contains(pos)), &entry.payload) {
+            let name = Name::recorded(&unescaped(ParsedIdentity::of(&entry.op).name));
+            let message = Message::Signal { name, payload: payload.clone() };
+            returned.entry(pos).or_insert(Inbound { pos, at: entry.at, message });
+        }
+    }
+    returned.into_values().collect()
+}
+
+/// Returns the children that are kept and whose ends are not, each with the last end that is recorded.
+fn kept_children(journal: &[Entry], kept: &[&Entry]) -> Vec<KeptChild> {
+    let ended = |entry: &Entry| unescaped(ParsedIdentity::of(&entry.op).name);
+    let is_end = |entry: &&Entry| entry.kind == EntryKind::ChildEnded;
+    let known: BTreeSet<_> = kept.iter().copied().filter(is_end).map(ended).collect();
+    let outcomes: BTreeMap<String, &Option<Payload>> =
+        journal.iter().filter(is_end).map(|entry| (ended(entry), &entry.payload)).collect();
+    let sent = kept.iter().filter_map(|entry| entry.sent_to().filter(|_| entry.kind == EntryKind::Sent));
+    let children = sent.filter(|to| to.is_child() && !known.contains(&to.id));
+    let kept_child = |to: SentTo| {
+        let outcome = outcomes.get(&to.id).and_then(|outcome| (*outcome).clone());
+        KeptChild { id: Name::recorded(&to.id), outcome }
+    };
+    children.map(kept_child).collect()
+}
