@@ -17,6 +17,7 @@ use outlive_core::store::query::{Filter, Instance};
 use outlive_core::workflow::RewindPoint;
 
 use crate::client::Client;
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::run::{self, Planning};
 use crate::runtime::call::PendingCall;
@@ -204,6 +205,29 @@ impl Client {
     /// If the store cannot be read or written.
     pub fn purge_where(&self, filter: Filter) -> Bulk {
         Bulk::new(self, filter, BulkAct::Purge)
+    }
+}
+
+/// The bulk calls of a [`Client`], on an engine.
+impl Engine {
+    /// Retries all runs that a filter selects; see [`Client::retry_where`].
+    pub fn retry_where(&self, filter: Filter) -> Bulk {
+        self.client().retry_where(filter)
+    }
+
+    /// Rewinds all runs that a filter selects; see [`Client::rewind_where`].
+    pub fn rewind_where(&self, filter: Filter, to: impl Into<RewindPoint>) -> Bulk {
+        self.client().rewind_where(filter, to)
+    }
+
+    /// Cancels all runs that a filter selects; see [`Client::cancel_where`].
+    pub fn cancel_where(&self, filter: Filter, reason: &str) -> Bulk {
+        self.client().cancel_where(filter, reason)
+    }
+
+    /// Purges all runs that a filter selects; see [`Client::purge_where`].
+    pub fn purge_where(&self, filter: Filter) -> Bulk {
+        self.client().purge_where(filter)
     }
 }
 

@@ -171,8 +171,11 @@ fn find(counted: &[&Entry], point: &RewindPoint) -> Result<(u64, Arc<str>), Poin
         RewindPoint::Operation(text) => operation(counted, text)?,
     };
     let outcome = counted.iter().find(|entry| entry.op == op && entry.kind.is_outcome());
-    let last = counted.last().map_or(0, |last| last.seq);
-    Ok((outcome.map_or(last, |outcome| outcome.seq - 1), op))
+    let Some(outcome) = outcome else { return Ok((counted.last().map_or(0, |last| last.seq), op)) };
+    // What ended because the run was cancelled would do so again, unless that is forgotten too.
+    let is_cancel = |entry: &&&Entry| entry.kind == EntryKind::CancelTaken && outcome.kind == EntryKind::OpCancelled;
+    let cause = counted.iter().find(is_cancel).unwrap_or(&outcome);
+    Ok((cause.seq.min(outcome.seq) - 1, op))
 }
 
 /// Finds the operation that a text stands for: its identity, or else its name, or else its key.

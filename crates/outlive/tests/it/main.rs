@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
+mod bulk;
 mod cancel;
 mod changed_code;
 mod checking;
@@ -22,6 +23,7 @@ mod events;
 mod exporting;
 mod family;
 mod foreign;
+mod forking;
 mod ids;
 mod input;
 mod job_ends;
@@ -53,6 +55,7 @@ mod progress;
 mod providing;
 mod recovery;
 mod retrying_runs;
+mod rewinding;
 mod seed;
 mod service;
 mod shapes;
