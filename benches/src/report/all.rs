@@ -52,6 +52,7 @@ const STAGES: [Stage; 26] = [
     Stage("j3", 125, New),
     Stage("j4", 5, New),
     Stage("children", 10, New),
+    Stage("rewind", 10, New),
     Stage("kills", 10, New),
     Stage("resident", 2, New),
     Stage("waiters", 30, New),

@@ -37,6 +37,7 @@ pub(crate) const TARGETS: [Target; 32] = [
     Target { workload: "j3", figure: "peak_rss_mb", bound: AtMost(200.0) },
     Target { workload: "j4", figure: "events_per_sec", bound: AtLeast(40_000.0) },
     Target { workload: "children", figure: "children_per_sec", bound: AtLeast(40_000.0) },
+    Target { workload: "rewind", figure: "rewinds_per_sec", bound: AtLeast(5_000.0) },
     Target { workload: "kills", figure: "all_back_secs", bound: AtMost(5.0) },
     Target { workload: "lists", figure: "newest_ms", bound: AtMost(10.0) },
     Target { workload: "lists", figure: "prefix_ms", bound: AtMost(10.0) },

@@ -11,6 +11,8 @@ pub(crate) mod journal_replay;
 pub(crate) mod many_short_runs;
 pub(crate) mod one_long_run;
 #[cfg(feature = "workloads")]
+pub(crate) mod rewind;
+#[cfg(feature = "workloads")]
 pub(crate) mod signal_latency;
 #[cfg(feature = "workloads")]
 pub(crate) mod simultaneous_wakes;

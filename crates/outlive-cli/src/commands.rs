@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use self::job::{dead, flush, list as jobs, queue, send, show as job_show, trigger};
-use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate, tree};
+use self::run::{bulk::ManyArgs, cancel, fork, pause, ps, purge, request::EndArgs, resume, retry, rewind};
+use self::run::{show, signal, start, terminate, tree};
 use self::store::{bench, check, doctor, events, export};
 use crate::demo;
 use crate::error::CliError;
@@ -32,18 +33,22 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Send a named value to a run, to be received by its `wait`
     Signal(signal::SignalArgs),
-    /// Ask a run to end; it may clean up first
-    Cancel(EndArgs),
+    /// Ask a run to end, or with --where many; they may clean up first
+    Cancel(cancel::CancelArgs),
     /// End a run at once, without cleanup, or remove an instance of a job
     Terminate(EndArgs),
-    /// Resume a failed or stuck run, or a stuck job, from its last recorded point
-    Retry(RunArgs),
+    /// Resume a failed or stuck run, a stuck job, or with --where many runs, from the last recorded point
+    Retry(ManyArgs),
+    /// Make a run, or with --where many, forget what it did after a point, and continue from there
+    Rewind(rewind::RewindArgs),
+    /// Create a run that continues from a point of another one, with another input if wanted
+    Fork(fork::ForkArgs),
     /// Pause a run until it is resumed
     Pause(RunArgs),
     /// Resume a paused run
     Resume(RunArgs),
-    /// Remove everything stored about a run that has ended
-    Purge(RunArgs),
+    /// Remove everything stored about a run that has ended, or with --where about many
+    Purge(ManyArgs),
     /// List the jobs of a store with their counts and next runs, or the instances of one job
     Jobs(jobs::JobsArgs),
     /// Show an instance of a job: its state, its pending messages and its next run
@@ -91,6 +96,8 @@ impl Command {
             Self::Cancel(args) => cancel::run(&args, out).await,
             Self::Terminate(args) => terminate::run(&args, out).await,
             Self::Retry(args) => retry::run(&args, out).await,
+            Self::Rewind(args) => rewind::run(&args, out).await,
+            Self::Fork(args) => fork::run(&args, out).await,
             Self::Pause(args) => pause::run(&args, out).await,
             Self::Resume(args) => resume::run(&args, out).await,
             Self::Purge(args) => purge::run(&args, out).await,

@@ -87,6 +87,7 @@ mod pushes;
 mod queues;
 mod random;
 mod recoveries;
+mod repairs;
 mod repeats;
 mod starts;
 mod stuck;
@@ -210,6 +211,7 @@ pub fn cases() -> Vec<Case> {
         inboxes::cases(),
         stuck::cases(),
         ends::cases(),
+        repairs::cases(),
         families::cases(),
         claims::cases(),
         lists::cases(),

@@ -26,6 +26,8 @@ pub(crate) fn of_whom(write: &Write) -> String {
             format!("run {}", nums.join(", "))
         }
         Write::Reopen(reopen) => reopen.id.to_string(),
+        Write::Rewind(rewind) => rewind.id.to_string(),
+        Write::Fork(fork) => fork.start.id.to_string(),
         Write::Purge(id, None) => id.to_string(),
         Write::Push(push) => push.id.to_string(),
         Write::Turn(turn) => format!("job {}", turn.num),
@@ -49,6 +51,8 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
             listed(entries.chain(sent).chain(state).collect())
         }
         Write::Reopen(_) => "stuck run retried".to_owned(),
+        Write::Rewind(rewind) => format!("rewound to entry {}", rewind.entry.rewound_to().unwrap_or(0)),
+        Write::Fork(fork) => format!("forked with {} entries", fork.entries.len()),
         Write::Purge(..) => "removed".to_owned(),
         Write::Push(push) => {
             format!("events pushed: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))

@@ -154,6 +154,8 @@ mod guide {
     mod testing {}
     #[doc = include_str!("../../../docs/guide/children.md")]
     mod children {}
+    #[doc = include_str!("../../../docs/guide/repair.md")]
+    mod repair {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]

@@ -36,6 +36,12 @@ pub(crate) enum EntryPayload {
 
 impl EntryPayload {
     pub(crate) fn of(entry: &Entry) -> Self {
+        if let Some(kept_to) = entry.rewound_to() {
+            return Self::Reason(match entry.forked_from() {
+                Some(from) => format!("from run {:?}, up to entry {kept_to}", from.run),
+                None => format!("keeps what precedes it up to entry {kept_to}"),
+            });
+        }
         let Some(payload) = entry.payload.clone() else { return Self::Nothing };
         match entry.kind {
             EntryKind::AttemptFailed | EntryKind::FallingBack => Self::failure(None, payload),
@@ -111,12 +117,13 @@ impl RecordedRefusal {
     }
 }
 
-/// Returns when the operation of an entry is due. Entries about messages store a position in that field, which is not a
-/// time.
+/// Returns when the operation of an entry is due. Entries about messages store a position in that field, and entries
+/// about the run the number of another one, which is not a time.
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
     let has_position = matches!(
         entry.kind,
         EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::ChildEnded
     );
-    entry.due.filter(|_| !has_position)
+    let has_number = matches!(entry.kind, EntryKind::Retried | EntryKind::Rewound | EntryKind::Forked);
+    entry.due.filter(|_| !has_position && !has_number)
 }

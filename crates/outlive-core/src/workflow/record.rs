@@ -118,7 +118,9 @@ impl Records {
     fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
             EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
-            EntryKind::Reopened | EntryKind::SignalDiscarded | EntryKind::Rewound | EntryKind::Forked => {}
+            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
+            EntryKind::Rewound | EntryKind::Forked if entry.rewound_to().is_some_and(|kept| kept < entry.seq) => {}
+            EntryKind::Rewound | EntryKind::Forked => return Err("it does not say which entries count".to_owned()),
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;

@@ -241,3 +241,148 @@ fn kept_children(journal: &[Entry], kept: &[&Entry]) -> Vec<KeptChild> {
     };
     children.map(kept_child).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::{Machine, Mode, OpKind, Outcome, Polled, Spec, StepSpec, base, counted};
+
+    const AT: Timestamp = Timestamp::from_millis(1_000);
+
+    fn entry(seq: u64, kind: EntryKind, op: &str) -> Entry {
+        Entry { op: op.into(), payload: Some(Payload::recorded("1")), ..Entry::of_run(seq, AT, kind) }
+    }
+
+    fn taken(seq: u64, op: &str, pos: i64) -> Entry {
+        Entry { due: Some(Timestamp::from_millis(pos)), ..entry(seq, EntryKind::SignalTaken, op) }
+    }
+
+    fn sent(seq: u64, op: &str, child: &str) -> Entry {
+        let to = SentTo { id: child.to_owned(), detached: Some(false) };
+        Entry { payload: Some(to.to_payload()), ..entry(seq, EntryKind::Sent, op) }
+    }
+
+    fn numbers(entries: &[Entry]) -> Vec<u64> {
+        entries.iter().map(|entry| entry.seq).collect()
+    }
+
+    /// Cuts a journal, and returns the numbers of what counts after the rewind.
+    fn left(journal: &[Entry], point: impl Into<RewindPoint>) -> Vec<u64> {
+        let cut = RewindCut::of(journal, &point.into()).expect("there is such a point");
+        let rewound = cut.rewound(journal.len() as u64 + 1, AT);
+        numbers(&counted([journal, &[rewound]].concat()))
+    }
+
+    #[test]
+    fn what_was_recorded_before_the_outcome_is_kept() {
+        use EntryKind::{SleepDone, SleepSet, StepDone, StepStarted};
+        let journal = [
+            entry(1, SleepSet, "sleep"),
+            entry(2, StepStarted, "step:slow"),
+            entry(3, StepDone, "step:a"),
+            entry(4, SleepDone, "sleep"),
+            entry(5, StepDone, "step:slow"),
+            entry(6, StepDone, "step:b"),
+        ];
+        let table: [(RewindPoint, &[u64]); 7] = [
+            (RewindPoint::Start, &[7]),
+            ("b".into(), &[1, 2, 3, 4, 5, 7]),
+            ("slow".into(), &[1, 3, 4, 7]),
+            // The attempt of `slow` is no longer over, so it starts over. The sleep sleeps its whole time again.
+            ("sleep".into(), &[3, 7]),
+            // The sleep ends when it was to end.
+            ("a".into(), &[1, 7]),
+            (RewindPoint::Entry(2), &[1, 7]),
+            (RewindPoint::Entry(6), &[1, 2, 3, 4, 5, 7]),
+        ];
+        for (point, expected) in table {
+            assert_eq!(left(&journal, point.clone()), expected, "{point}");
+        }
+    }
+
+    #[test]
+    fn later_rewind_sees_only_what_counts() {
+        let done = |seq, op| entry(seq, EntryKind::StepDone, op);
+        let mut journal = vec![done(1, "step:a"), done(2, "step:b"), Entry::rewound(3, AT, 1, "step:b".into())];
+        journal.extend([done(4, "step:b"), done(5, "step:c")]);
+        assert_eq!(left(&journal, "b"), [1, 6]);
+        assert_eq!(left(&journal, "c"), [1, 3, 4, 6]);
+        assert_eq!(left(&journal, "a"), [6]);
+        let gone = RewindCut::of(&journal, &RewindPoint::Entry(2));
+        assert_eq!(gone, Err(PointProblem::Missing(["step:a", "step:b", "step:c"].map(str::to_owned).to_vec())));
+    }
+
+    #[test]
+    fn cancel_that_ended_an_operation_is_forgotten_with_it() {
+        let reason = Entry { op: "".into(), ..entry(2, EntryKind::CancelTaken, "") };
+        let journal = [
+            entry(1, EntryKind::StepDone, "step:a"),
+            reason,
+            entry(3, EntryKind::OpCancelled, "wait:go"),
+            entry(4, EntryKind::StepDone, "step:undo"),
+        ];
+        assert_eq!(left(&journal, "go"), [1, 5]);
+        assert_eq!(left(&journal, "undo"), [1, 2, 3, 5], "a clean-up is repeated by a run that is still cancelled");
+    }
+
+    #[test]
+    fn signals_are_given_back_unless_they_are_kept_or_dead() {
+        let mut refused = taken(4, "wait:go", 12);
+        refused.kind = EntryKind::SignalRefused;
+        let journal = [
+            taken(1, "wait:go", 10),
+            entry(2, EntryKind::StepDone, "step:a"),
+            // A wait that lost a race gave it back.
+            taken(3, "wait:go#2", 10),
+            refused,
+            taken(5, "wait:go#3", 11),
+        ];
+        let positions = |point: &str| {
+            let cut = RewindCut::of(&journal, &point.into()).expect("there is such a point");
+            cut.returned.iter().map(|inbound| inbound.pos).collect::<Vec<_>>()
+        };
+        assert_eq!(positions("a"), [11], "the other one is bound by the first wait");
+        assert_eq!(positions("wait:go"), [10, 11]);
+        assert_eq!(positions("wait:go#3"), [11]);
+    }
+
+    #[test]
+    fn children_are_kept_or_forgotten_with_their_starts() {
+        let ended = entry(3, EntryKind::ChildEnded, "result:one");
+        let journal = [sent(1, "child:w[1]", "one"), sent(2, "child:w[2]", "two"), ended];
+        let cut = |point: u64| RewindCut::of(&journal, &point.into()).expect("there is such a point");
+        let kept = |id: &str, outcome: Option<&str>| KeptChild {
+            id: Name::recorded(id),
+            outcome: outcome.map(Payload::recorded),
+        };
+        assert_eq!(cut(3).kept_children, [kept("one", Some("1")), kept("two", None)]);
+        assert_eq!(cut(2).kept_children, [kept("one", Some("1"))]);
+        assert_eq!(cut(2).forgotten_children.iter().map(|to| &*to.id).collect::<Vec<_>>(), ["two"]);
+        let fork = cut(2).fork(&journal, &Name::recorded("p"), Some(AT), AT);
+        assert_eq!(fork[0].sent_to().and_then(|to| to.detached), Some(true), "a fork does not end it");
+        assert_eq!(fork[1].forked_from().expect("it says so").children, ["two"]);
+    }
+
+    #[test]
+    fn rewound_machine_runs_the_step_again_and_delivers_the_rest() {
+        let journal = [
+            entry(1, EntryKind::StepDone, "step:a"),
+            entry(2, EntryKind::StepDone, "step:b"),
+            Entry::rewound(3, AT, 1, "step:b".into()),
+        ];
+        let mut machine = Machine::new(Mode::Live, 7, AT, &journal).expect("the journal is valid");
+        assert_eq!(machine.operations().rewinds().map(super::super::Rewinds::last), Some(3));
+        let [a, b] = ["a", "b"].map(|name| {
+            let slot = machine.open(OpKind::Step, base("", OpKind::Step, name, None), "src/shop.rs:1".into());
+            machine.begin(slot, Spec::Step(StepSpec::default()));
+            slot
+        });
+        assert_eq!(machine.deliver(), Some(a));
+        assert!(matches!(machine.poll(a, AT), Polled::Ready(Outcome::Value(_))));
+        assert_eq!(machine.deliver(), None);
+        assert!(matches!(machine.poll(b, AT), Polled::Work(attempt) if attempt.number == 1));
+        machine.finish(b, Ok(Payload::recorded("2")), AT);
+        let seqs: Vec<_> = machine.take_outgoing().expect("there is one").entries.iter().map(|one| one.seq).collect();
+        assert_eq!(seqs, [4], "no number is used twice");
+    }
+}

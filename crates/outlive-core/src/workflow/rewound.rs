@@ -54,7 +54,8 @@ impl Rewinds {
             *is_counted &= entry.seq <= kept && (op.is_empty() || *entry.op != *op);
         }
         let counted = || before.iter().zip(&self.counted).filter(|(_, is_counted)| **is_counted);
-        let ended: BTreeSet<&str> = counted().filter(|(one, _)| one.kind.is_outcome()).map(|(one, _)| &*one.op).collect();
+        let ended: BTreeSet<&str> =
+            counted().filter(|(one, _)| one.kind.is_outcome()).map(|(one, _)| &*one.op).collect();
         for (entry, is_counted) in before.iter().zip(&mut self.counted) {
             *is_counted &= !is_attempt(entry.kind) || ended.contains(&*entry.op);
         }

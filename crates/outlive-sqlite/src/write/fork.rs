@@ -1,6 +1,7 @@
 //! Creates a run with the journal of another one up to a point.
 
 use outlive_core::id::InstanceNum;
+use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::LifecycleRecordKind;
 use outlive_core::message::Inbound;
 use outlive_core::store::commit::{Answer, ForkWrite, Refusal};
@@ -15,7 +16,9 @@ pub(super) fn apply(batch: &mut Batch<'_>, fork: &ForkWrite) -> rusqlite::Result
             None => Answer::Refused(Refusal::Taken),
         });
     };
-    let reported = LifecycleRecordKind::RunQueued.count();
+    // A job reports for itself.
+    let is_run = JobKind::of(&fork.start.workflow).is_none();
+    let reported = if is_run { LifecycleRecordKind::RunQueued.count() } else { 0 };
     for entry in &fork.entries {
         batch.append(num, entry, reported)?;
     }

@@ -17,7 +17,8 @@ use crate::row::{self, InstanceRow};
 const RESTART: &str = "UPDATE instance SET status = ?2, wake = ?3, until = NULL, outcome = NULL, note = NULL, \
      ended_at = NULL, recoveries = 0, blamed = 0, reported = ?4 WHERE num = ?1";
 
-const END_IN_INBOX: &str = "SELECT 1 FROM inbox WHERE instance = ?1 AND rank = 0 AND lane = '' AND kind = ?2 AND text = ?3";
+const END_IN_INBOX: &str =
+    "SELECT 1 FROM inbox WHERE instance = ?1 AND rank = 0 AND lane = '' AND kind = ?2 AND text = ?3";
 
 pub(super) fn apply(batch: &mut Batch<'_>, rewind: &RewindWrite) -> rusqlite::Result<Answer> {
     let is_meant = |read: &InstanceRow| read.instance.num == rewind.num;

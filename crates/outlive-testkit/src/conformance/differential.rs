@@ -1,6 +1,7 @@
 //! Differential testing: the same random writes to two stores must return the same results and leave the same contents.
 
 mod jobs;
+mod repairs;
 
 use std::sync::Arc;
 
@@ -70,6 +71,7 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
 /// Claims, reopens, purges and the like carry nothing that identifies a repeat.
 fn can_be_repeated(write: &Write) -> bool {
     matches!(write, Write::Start(_) | Write::Message(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
+        || matches!(write, Write::Fork(_))
 }
 
 /// Makes up writes from what both stores contain.
@@ -91,7 +93,9 @@ impl Author {
 
     fn write(&mut self) -> Write {
         self.ticks += 1;
-        match self.random.below(140) {
+        match self.random.below(148) {
+            140..146 => self.rewind(),
+            146..148 => self.fork(),
             100..115 => Write::Push(self.push()),
             115..133 => self.turn(),
             133..138 => Write::ResolveDeadLetters(self.resolve()),

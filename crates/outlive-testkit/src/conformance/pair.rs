@@ -201,6 +201,12 @@ impl Pair {
                 absolve.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
                 absolve.epoch = self.epoch_second(absolve.epoch);
             }
+            Write::Rewind(rewind) => {
+                let num = rewind.num;
+                rewind.num = self.num_second(num);
+                rewind.returned.iter_mut().for_each(|inbound| inbound.pos = self.pos_second(num, inbound.pos));
+                rewind.writes.iter_mut().for_each(|write| *write = self.write_for_second(write));
+            }
             Write::Turn(turn) => self.turn_for_second(turn),
             Write::ResolveDeadLetters(resolve) => self.resolve_for_second(resolve),
             _ => {}
@@ -273,6 +279,7 @@ impl Pair {
             (_, second @ Answer::DoneWith(_)) => match write {
                 Write::Turn(turn) => self.comparable_carried(&turn.writes, first, second),
                 Write::Commit(commit) => self.comparable_carried(&commit.writes, first, second),
+                Write::Rewind(rewind) => self.comparable_carried(&rewind.writes, first, second),
                 _ => (first, second),
             },
             (Answer::Claimed(ours), Answer::Claimed(claimed)) => {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use outlive::prelude::*;
 use outlive::BulkProgress;
+use outlive::prelude::*;
 use outlive_testkit::TestEngine;
 
 #[derive(Clone, Default)]
@@ -29,8 +29,9 @@ async fn approve(ctx: Ctx, _: u32) -> Result<u32> {
 async fn engine(count: u32) -> (TestEngine, Service) {
     let service = Service::default();
     let provided = service.clone();
-    let setup =
-        move |engine: outlive::Builder| engine.workflow("order", order).workflow("approve", approve).provide(provided.clone());
+    let setup = move |engine: outlive::Builder| {
+        engine.workflow("order", order).workflow("approve", approve).provide(provided.clone())
+    };
     let test = TestEngine::new(setup).await;
     for n in 0..count {
         test.start(order, &n).id(&format!("order-{n}")).await.unwrap();
@@ -121,7 +122,9 @@ async fn cancel_and_purge_take_the_runs_they_can() {
 async fn dropped_bulk_stops() {
     let (test, _) = engine(1_000).await;
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    let bulk = test.purge_where(Filter::runs()).on_progress(move |progress| drop(told.send(progress.done)));
+    let bulk = test.purge_where(Filter::runs()).on_progress(move |progress| {
+        let _ = told.send(progress.done);
+    });
     tokio::select! {
         _ = bulk => panic!("it was not dropped"),
         first = heard.recv() => assert_eq!(first, Some(1)),

@@ -56,6 +56,7 @@ mod providing;
 mod recovery;
 mod retrying_runs;
 mod rewinding;
+mod rewinding_crashes;
 mod seed;
 mod service;
 mod shapes;

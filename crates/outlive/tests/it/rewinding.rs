@@ -43,7 +43,10 @@ async fn rewound_run_keeps_what_precedes_the_point_and_repeats_the_rest() {
     let run = test.start(three, &()).id("order").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), [1, 2, 3]);
     let plan = run.rewind("b").await.unwrap();
-    assert_eq!((plan.kept_to, plan.kept, plan.runs_again), (1, vec!["step:a".into()], vec!["step:b".into(), "step:c".into()]));
+    assert_eq!(
+        (plan.kept_to, plan.kept, plan.runs_again),
+        (1, vec!["step:a".into()], vec!["step:b".into(), "step:c".into()])
+    );
     assert_eq!(test.result(&run).await.unwrap(), [1, 4, 5]);
     assert_eq!(run.completed_steps().await.unwrap(), ["a", "b", "c"]);
     test.crash().await;
@@ -254,13 +257,15 @@ async fn steps_that_had_begun_before_the_point_start_over() {
         let bank = ctx.get::<Bank>();
         let slow = async {
             let step = ctx.step("slow", |attempt: Attempt| async move {
-                if attempt.number < 3 { Err(format!("attempt {}", attempt.number).into()) } else { outlive::Ok(attempt.number) }
+                if attempt.number < 3 {
+                    Err(format!("attempt {}", attempt.number).into())
+                } else {
+                    outlive::Ok(attempt.number)
+                }
             });
             step.at_most_once().await.or(ctx.step("other", || async { outlive::Ok(9) }).await)
         };
-        let quick = async {
-            ctx.step("quick", |attempt| bank.charge(attempt)).await
-        };
+        let quick = async { ctx.step("quick", |attempt| bank.charge(attempt)).await };
         let (slow, quick) = tokio::join!(slow, quick);
         Ok((slow?, quick?))
     }
@@ -286,8 +291,10 @@ async fn waiting_run_of_another_process_is_rewound() {
     }
     let engine = Engine::open(&path).workflow("waits", waits).provide(bank.clone()).start().await.unwrap();
     let run = engine.start(waits, &()).id("order").await.unwrap();
-    let is_waiting = async || while !matches!(run.status().await.unwrap(), Status::Waiting { .. }) {
-        tokio::task::yield_now().await;
+    let is_waiting = async || {
+        while !matches!(run.status().await.unwrap(), Status::Waiting { .. }) {
+            tokio::task::yield_now().await;
+        }
     };
     is_waiting().await;
     // A store handle of its own, as another process has.
@@ -331,7 +338,13 @@ async fn forgotten_children_are_started_again_under_other_ids_and_kept_ones_are_
     let run = test.start(parent, &()).id("p").await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 3);
     let ids = async |test: &TestEngine| -> Vec<String> {
-        test.list(Filter::runs()).await.unwrap().runs.into_iter().map(|run| format!("{}: {}", run.id, run.status)).collect()
+        test.list(Filter::runs())
+            .await
+            .unwrap()
+            .runs
+            .into_iter()
+            .map(|run| format!("{}: {}", run.id, run.status))
+            .collect()
     };
     // The end of the child is forgotten, its start is not.
     let end = run.journal().await.unwrap().iter().find(|entry| entry.kind == EntryKind::ChildEnded).unwrap().seq;
