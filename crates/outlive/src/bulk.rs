@@ -50,14 +50,14 @@ pub struct Bulk {
     call: PendingCall<BulkCall, Result<BulkOutcome, Error>>,
 }
 
-type OnProgress = Box<dyn FnMut(BulkProgress) + Send>;
+type ReportProgress = Box<dyn FnMut(BulkProgress) + Send>;
 
 struct BulkCall {
     shared: Arc<Shared>,
     filter: Filter,
     act: BulkAct,
     limit: usize,
-    on_progress: Option<OnProgress>,
+    on_progress: Option<ReportProgress>,
     is_dry: bool,
 }
 

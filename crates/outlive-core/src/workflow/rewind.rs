@@ -174,7 +174,7 @@ fn find(counted: &[&Entry], point: &RewindPoint) -> Result<(u64, Arc<str>), Poin
     let Some(outcome) = outcome else { return Ok((counted.last().map_or(0, |last| last.seq), op)) };
     // What ended because the run was cancelled would do so again, unless that is forgotten too.
     let is_cancel = |entry: &&&Entry| entry.kind == EntryKind::CancelTaken && outcome.kind == EntryKind::OpCancelled;
-    let cause = counted.iter().find(is_cancel).unwrap_or(&outcome);
+    let cause = counted.iter().find(is_cancel).unwrap_or(outcome);
     Ok((cause.seq.min(outcome.seq) - 1, op))
 }
 

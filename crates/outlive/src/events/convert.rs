@@ -91,24 +91,25 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::ChildEnded => {
             LifecycleKind::ChildEnded { child: name(), operation: operation(), failure: entry.failure() }
         }
-        EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
-        EntryKind::Retried => LifecycleKind::RunRetried,
-        EntryKind::Reopened => LifecycleKind::RunReopened,
-        EntryKind::Rewound => {
-            LifecycleKind::RunRewound { kept_to: entry.rewound_to().unwrap_or(0), operation: first_again(entry) }
-        }
-        EntryKind::Forked => LifecycleKind::RunForked {
-            from: entry.forked_from().map_or_else(String::new, |from| from.run),
-            kept_to: entry.rewound_to().unwrap_or(0),
-            operation: first_again(entry),
-        },
-        _ => return None,
+        _ => return of_run_entry(entry),
     })
 }
 
-/// Returns the operation that runs again first after a rewind, if there is one.
-fn first_again(entry: &Entry) -> Option<String> {
-    (!entry.op.is_empty()).then(|| entry.op.to_string())
+/// Returns the event of a journal entry about the run as a whole.
+fn of_run_entry(entry: &Entry) -> Option<LifecycleKind> {
+    let kept_to = entry.rewound_to().unwrap_or(0);
+    let operation = (!entry.op.is_empty()).then(|| entry.op.to_string());
+    Some(match entry.kind {
+        EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
+        EntryKind::Retried => LifecycleKind::RunRetried,
+        EntryKind::Reopened => LifecycleKind::RunReopened,
+        EntryKind::Rewound => LifecycleKind::RunRewound { kept_to, operation },
+        EntryKind::Forked => {
+            let from = entry.forked_from().map_or_else(String::new, |from| from.run);
+            LifecycleKind::RunForked { from, kept_to, operation }
+        }
+        _ => return None,
+    })
 }
 
 /// What is recorded next to a failure.

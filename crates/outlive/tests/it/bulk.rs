@@ -17,7 +17,7 @@ async fn order(ctx: Ctx, n: u32) -> Result<u32> {
     let service = ctx.get::<Service>();
     let charge = || async {
         service.calls.fetch_add(1, Ordering::Relaxed);
-        if service.is_up.load(Ordering::Relaxed) || n % 2 == 0 { Ok(n) } else { Err(BoxError::from("down")) }
+        if service.is_up.load(Ordering::Relaxed) || n.is_multiple_of(2) { Ok(n) } else { Err(BoxError::from("down")) }
     };
     Ok(ctx.step("charge", charge).await?)
 }

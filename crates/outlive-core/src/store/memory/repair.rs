@@ -14,7 +14,7 @@ impl Rows {
     pub(super) fn rewind(&mut self, rewind: &RewindWrite) -> Answer {
         let found = self.row(&rewind.id).filter(|row| row.instance.num == rewind.num);
         let Some(row) = found else { return Answer::Refused(Refusal::NotFound) };
-        if row.entries.iter().any(|entry| *entry == rewind.entry) {
+        if row.entries.contains(&rewind.entry) {
             return self.send_again(&rewind.writes);
         }
         let instance = &row.instance;

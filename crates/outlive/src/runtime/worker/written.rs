@@ -64,17 +64,7 @@ impl WriteListener for Worker {
                 self.carried(&rewind.writes, answers);
             }
             (Write::Fork(_), Answer::Started { num, .. }) => self.services.queue_due(*num),
-            (Write::Reopen(Reopen { num: Some(num), .. }), Answer::Done) => self.services.queue_due(*num),
-            (Write::Reopen(reopen), Answer::Done) => {
-                // It is due now, but only the store knows its number.
-                let (services, id) = (Arc::downgrade(&self.services), reopen.id.clone());
-                tokio::spawn(async move {
-                    let Some(services) = services.upgrade() else { return };
-                    if let Ok(Some(instance)) = services.store.instance(&id).await {
-                        services.due.add(instance.num);
-                    }
-                });
-            }
+            (Write::Reopen(reopen), Answer::Done) => self.reopened(reopen),
             (Write::Commit(commit), Answer::Done) => self.committed(commit),
             (Write::Commit(commit), Answer::DoneWith(answers)) => {
                 self.committed(commit);
@@ -101,6 +91,20 @@ impl Worker {
     /// Passes on what a commit or turn has sent to other instances.
     fn carried(&self, writes: &[Write], answers: &mut [Answer]) {
         writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+    }
+
+    fn reopened(&self, reopen: &Reopen) {
+        if let Some(num) = reopen.num {
+            return self.services.queue_due(num);
+        }
+        // It is due now, but only the store knows its number.
+        let (services, id) = (Arc::downgrade(&self.services), reopen.id.clone());
+        tokio::spawn(async move {
+            let Some(services) = services.upgrade() else { return };
+            if let Ok(Some(instance)) = services.store.instance(&id).await {
+                services.due.add(instance.num);
+            }
+        });
     }
 
     fn committed(&self, commit: &Commit) {
