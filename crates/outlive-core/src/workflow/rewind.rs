@@ -364,6 +364,16 @@ mod tests {
     }
 
     #[test]
+    fn rewind_that_does_not_say_what_counts_is_damage() {
+        let fine = Entry::rewound(1, AT, 0, "".into());
+        assert!(Machine::new(Mode::Live, 7, AT, std::slice::from_ref(&fine)).is_ok());
+        for damaged in [Entry { due: None, ..fine }, Entry::rewound(1, AT, 1, "".into())] {
+            let trouble = Machine::new(Mode::Live, 7, AT, &[damaged]).err().expect("it is damaged");
+            assert!(trouble.0.contains("it does not say which entries count"), "{trouble}");
+        }
+    }
+
+    #[test]
     fn rewound_machine_runs_the_step_again_and_delivers_the_rest() {
         let journal = [
             entry(1, EntryKind::StepDone, "step:a"),

@@ -19,8 +19,8 @@ pub(crate) struct ForkArgs {
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
     /// Id of the new run
-    #[arg(long, value_name = "NEW ID")]
-    id: Option<String>,
+    #[arg(long = "id", value_name = "NEW ID")]
+    new_id: Option<String>,
     /// Say what would run again, and create nothing
     #[arg(long)]
     dry_run: bool,
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &ForkArgs, out: Printer) -> Result<ExitCode, CliEr
     if let Some(input) = &args.input {
         fork = fork.input_json(input::json("input", input)?.get());
     }
-    if let Some(id) = &args.id {
+    if let Some(id) = &args.new_id {
         fork = fork.id(id);
     }
     let forked = fork.await?;

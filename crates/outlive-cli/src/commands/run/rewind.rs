@@ -21,7 +21,7 @@ pub(crate) struct RewindArgs {
 pub(crate) struct PointArgs {
     /// What to run again, with all that follows: a step by name, key or identity, the number of a journal entry, or
     /// "start"
-    #[arg(long = "to", alias = "at", value_name = "POINT")]
+    #[arg(long = "to", visible_alias = "at", value_name = "POINT")]
     point: String,
 }
 
