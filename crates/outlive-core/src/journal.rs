@@ -32,7 +32,7 @@ pub struct Entry {
     /// When that attempt started.
     pub started: Option<Timestamp>,
     /// When the operation continues: the end of a sleep, the timeout of a wait, the time of a retry. For a taken or
-    /// refused signal, its position in the inbox; for a discarded one, the `seq` of the entry that refused it.
+    /// refused signal or question, its position in the inbox; for a discarded one, the `seq` of the entry that refused it.
     pub due: Option<Timestamp>,
     /// The value, failure or reason.
     pub payload: Option<Payload>,
@@ -128,11 +128,21 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// A value was published with this entry. Payload: the value.
+    Published = 90,
+    /// An item was appended to a stream with this entry.
+    Appended = 91,
+    /// An item was not appended, because the stream is full. Payload: the stream, and why not.
+    AppendRefused = 92,
+    /// A wait received a question.
+    QuestionTaken = 93,
+    /// A question was answered with this entry. Payload: the answer.
+    Answered = 94,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +163,11 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::Published,
+        Self::Appended,
+        Self::AppendRefused,
+        Self::QuestionTaken,
+        Self::Answered,
     ];
 
     /// Returns the stored code.
@@ -188,6 +203,11 @@ impl EntryKind {
                 | Self::SendRefused
                 | Self::ChildEnded
                 | Self::Patched
+                | Self::Published
+                | Self::Appended
+                | Self::AppendRefused
+                | Self::QuestionTaken
+                | Self::Answered
         )
     }
 
@@ -215,6 +235,11 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::Published => "published",
+            Self::Appended => "appended",
+            Self::AppendRefused => "append refused",
+            Self::QuestionTaken => "question taken",
+            Self::Answered => "answered",
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod kind;
 pub mod lifecycle;
 pub mod message;
+pub mod output;
 pub mod payload;
 pub mod queue;
 pub mod retry;

@@ -51,6 +51,7 @@ pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding,
 use crate::failure::Failure;
 use crate::journal::Entry;
 use crate::message::Message;
+use crate::output::Origin;
 use crate::payload::Payload;
 use crate::store::commit::{Refusal, Write};
 use crate::time::Timestamp;
@@ -280,6 +281,11 @@ impl Machine {
     /// ignored.
     pub fn finish(&mut self, slot: Slot, result: Result<Payload, Failure>, now: Timestamp) {
         self.ops.finish(slot, result, now);
+    }
+
+    /// Notes that an attempt of a step is about to append something to a stream. Returns `false` if that attempt is over.
+    pub fn appends(&mut self, slot: Slot, origin: &Origin) -> bool {
+        self.ops.appends(slot, origin)
     }
 
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.

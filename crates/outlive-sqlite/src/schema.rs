@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The version of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 5;
+pub(crate) const VERSION: i64 = 6;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -166,6 +166,23 @@ CREATE TABLE reply (
     outcome     TEXT NOT NULL
 ) STRICT;
 
+-- What runs give out: the latest value of a name (kind 1), items of streams (2), answers to questions (3), and how
+-- attempts ended that appended items (4).
+CREATE TABLE output (
+    instance    INTEGER NOT NULL,
+    kind        INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    item        INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    epoch       INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    op          TEXT,
+    payload     TEXT NOT NULL,
+    sum         INTEGER NOT NULL,
+    PRIMARY KEY (instance, kind, name, item)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE counter (
     workflow    TEXT NOT NULL,
     status      INTEGER NOT NULL,
@@ -181,7 +198,7 @@ CREATE TABLE tag (
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 5), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 6), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

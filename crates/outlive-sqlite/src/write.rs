@@ -16,6 +16,7 @@ mod feed;
 mod inbox;
 mod lease;
 mod message;
+mod output;
 mod purge;
 mod push;
 mod queue;

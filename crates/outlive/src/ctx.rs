@@ -1,11 +1,14 @@
 //! The context of a workflow function: every durable operation goes through it.
 
+mod attempt_append;
 mod call;
 mod child;
 mod effect;
 mod map;
 mod operation;
+mod output;
 mod patch;
+mod question;
 mod sleep;
 mod step;
 mod wait;
@@ -19,10 +22,13 @@ use outlive_core::workflow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use attempt_append::AttemptAppend;
 pub use child::{Child, ChildResult, RunChild, SpawnChild};
 pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
+pub use output::{Append, Publish};
 pub use patch::Patched;
+pub use question::{Reply, SendReply, WaitAsk};
 pub use sleep::Sleep;
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
 pub use wait::Wait;
@@ -31,6 +37,8 @@ use crate::error::{BoxError, Error};
 pub use crate::instance::info::Info;
 use crate::instance::resident::{CalledFrom, ResidentRun};
 use crate::instance::target::{EventTarget, QueueTarget, Target};
+use crate::output::Recordable;
+use crate::question::QuestionNamed;
 use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones refer to the same run.
@@ -302,6 +310,86 @@ impl Ctx {
     #[track_caller]
     pub fn push<J: QueueTarget>(&self, pool: J, event: &J::Event) -> PushEffect<'_> {
         PushEffect::new(self, pool, event)
+    }
+
+    /// Publishes a value under a name, in place of the last one: anyone can read it with [`Run::value`](crate::Run::value)
+    /// or follow it with [`Run::watch`](crate::Run::watch), while the run executes and after it.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn deliver(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.publish("state", "on its way").await?;
+    ///     ctx.sleep("2 days").await?;
+    ///     Ok(ctx.publish("state", "at the door").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("deliver", deliver)).await;
+    /// let run = test.start(deliver, &()).await?;
+    /// # test.settle().await;
+    /// assert_eq!(run.value::<String>("state").await?.unwrap(), "on its way");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Payload`] and [`Error::PayloadTooLarge`] for what cannot be stored; then nothing is.
+    #[track_caller]
+    pub fn publish<V: Recordable + ?Sized>(&self, name: &str, value: &V) -> Publish<'_> {
+        Publish::new(self, name, value)
+    }
+
+    /// Appends an item to a stream of the run, exactly once: anyone can [read](crate::Run::stream) it by offset, live.
+    /// Inside a step, use [`Attempt::append`].
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn visit(_: &str) -> Result<u32> { Ok(200) }
+    /// async fn crawl(ctx: Ctx, pages: Vec<String>) -> Result<()> {
+    ///     for page in &pages {
+    ///         let status = ctx.step("visit", || visit(page)).key(page).await?;
+    ///         ctx.append("visited", &(page.clone(), status)).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("crawl", crawl).start().await?;
+    /// let run = engine.start(crawl, &vec!["/".to_string()]).await?;
+    /// let first = run.stream::<(String, u32)>("visited").next().await?.unwrap();
+    /// assert_eq!((first.offset, first.value), (0, ("/".to_string(), 200)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::StreamFull`] if the stream is full, and the errors of [`publish`](Self::publish).
+    #[track_caller]
+    pub fn append<V: Recordable + ?Sized>(&self, stream: &str, value: &V) -> Append<'_> {
+        Append::new(self, stream, value)
+    }
+
+    /// Waits for a question that is [asked](crate::Run::ask) from outside, and returns it with the means to reply.
+    /// Questions wait for a run as signals do, and each is given to one wait.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn till(ctx: Ctx, mut cents: i64) -> Result<()> {
+    ///     loop {
+    ///         let (change, reply) = ctx.wait_ask::<i64, i64>("add").await?;
+    ///         cents += change;
+    ///         reply.send(&cents).await?;
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("till", till).start().await?;
+    /// let run = engine.start(till, &100).await?;
+    /// let cents: i64 = run.ask("add", &-20_i64).await?;
+    /// assert_eq!(cents, 80);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WaitTimeout`] if it has a timeout, [`Error::Cancelled`] if the run is cancelled.
+    #[track_caller]
+    pub fn wait_ask<Q: SignalValue, A>(&self, name: impl QuestionNamed<Q, A>) -> WaitAsk<'_, Q, A> {
+        WaitAsk::new(self, name.as_name())
     }
 
     /// Returns a context whose operations belong to a key: for concurrent branches that use the same names.

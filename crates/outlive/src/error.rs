@@ -274,6 +274,42 @@ pub enum Error {
         /// The limit.
         max_bytes: usize,
     },
+    /// A stream has as many items as it may have.
+    #[error("stream {stream:?} has {max_items} items, which is its limit; raise `max_items`, or append to another stream")]
+    StreamFull {
+        /// The stream's name.
+        stream: String,
+        /// The limit.
+        max_items: u64,
+    },
+    /// An attempt of a step has ended, so nothing more can be appended on its behalf.
+    #[error("attempt {attempt} of step {step:?} is over; append before the step returns")]
+    AttemptOver {
+        /// The step's name.
+        step: String,
+        /// The number of the attempt.
+        attempt: u32,
+    },
+    /// The run ended without answering a question.
+    #[error("run {id:?} ended as {} without answering question {question:?}; ask another run", status.as_str())]
+    Unanswered {
+        /// The run's id.
+        id: String,
+        /// The question's name.
+        question: String,
+        /// How the run ended.
+        status: Status,
+    },
+    /// The run cannot read a question, which is now a dead letter of the run.
+    #[error("run {id:?} cannot read question {question:?}: {problem}; ask with a value of the type it expects")]
+    QuestionRefused {
+        /// The run's id.
+        id: String,
+        /// The question's name.
+        question: String,
+        /// Why it does not read.
+        problem: String,
+    },
     /// A run has more tags than allowed.
     #[error("the run has {tags} tags, the limit is {tags_max}; put the rest into its input")]
     TooManyTags {
@@ -395,9 +431,10 @@ impl Error {
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } | Self::Child { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
-            Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
+            Self::Scope { .. } | Self::HandlerReturned | Self::AttemptOver { .. } => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } | Self::ChildOf { .. } => ErrorKind::Conflict,
+            Self::Unanswered { .. } | Self::StreamFull { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
             | Self::JobName { .. }
@@ -411,6 +448,7 @@ impl Error {
             | Self::Payload { .. }
             | Self::PayloadTooLarge { .. }
             | Self::TooManyTags { .. }
+            | Self::QuestionRefused { .. }
             | Self::Sink { .. }
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
@@ -457,6 +495,10 @@ impl Error {
             Self::Payload { .. } => "payload",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::TooManyTags { .. } => "too_many_tags",
+            Self::StreamFull { .. } => "stream_full",
+            Self::AttemptOver { .. } => "attempt_over",
+            Self::Unanswered { .. } => "unanswered",
+            Self::QuestionRefused { .. } => "question_refused",
             Self::Locked { .. } => "locked",
             Self::Store(_) => "store",
             Self::Export(_) => "export",

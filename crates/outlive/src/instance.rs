@@ -6,6 +6,7 @@ pub(crate) mod env;
 pub(crate) mod info;
 pub(crate) mod logs;
 pub(crate) mod mailbox;
+pub(crate) mod outlet;
 pub(crate) mod panics;
 pub(crate) mod polls;
 #[cfg(feature = "tokio")]

@@ -34,6 +34,8 @@ pub mod clock;
 pub mod ctx;
 mod error;
 mod instance;
+mod output;
+mod question;
 mod runtime;
 mod signal;
 pub mod workflow;
@@ -57,7 +59,7 @@ mod sink;
 #[cfg(feature = "tokio")]
 mod start;
 
-pub use ctx::{Attempt, Ctx};
+pub use ctx::{Attempt, Ctx, Reply};
 pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent};
 #[cfg(feature = "testing")]
 pub use instance::env::{HookAction, StepCall, StepHook};
@@ -73,6 +75,8 @@ pub use outlive_core::store::memory::MemoryStore;
 pub use outlive_core::store::query::{Counts, Filter};
 pub use outlive_core::time::Timestamp;
 pub use serde::de::IgnoredAny;
+pub use output::{Recordable, Share};
+pub use question::{QuestionName, QuestionNamed};
 pub use signal::{SignalName, SignalNamed, SignalValue};
 pub use workflow::{Strict, Workflow};
 
@@ -85,7 +89,10 @@ pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
-pub use run::{Branch, CancelOutcome, Children, DeadSignal, PageMark, Progress, Run, RunInfo, RunPage, Signal};
+pub use run::{
+    Branch, CancelOutcome, Children, DeadSignal, ItemAttempt, ItemStream, PageMark, Progress, Question, Run, RunInfo,
+    RunPage, Signal, StreamItem, ValueWatch,
+};
 #[cfg(feature = "tokio")]
 pub use runtime::open::Durability;
 #[cfg(feature = "http")]

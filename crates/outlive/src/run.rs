@@ -1,9 +1,12 @@
 //! The handle to one run: its status, journal and result, and the ways to act on it.
 
+mod ask;
 mod children;
 mod dead;
+mod outputs;
 mod page;
 mod progress;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -30,10 +33,12 @@ use crate::runtime::shared::{Gives, Shared};
 use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
 
+pub use ask::Question;
 pub use children::Children;
 pub use dead::DeadSignal;
 pub use page::{PageMark, RunPage};
 pub use progress::{Branch, Progress};
+pub use stream::{ItemAttempt, ItemStream, StreamItem, ValueWatch};
 
 /// A handle to a run that returns an `O`.
 ///

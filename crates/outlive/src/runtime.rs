@@ -19,6 +19,8 @@ pub(crate) mod handlers;
 #[cfg(feature = "tokio")]
 pub(crate) mod open;
 #[cfg(feature = "tokio")]
+pub(crate) mod outlet;
+#[cfg(feature = "tokio")]
 pub(crate) mod registry;
 pub(crate) mod replay;
 #[cfg(feature = "tokio")]

@@ -9,6 +9,7 @@ use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::output::OutputWrite;
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
@@ -44,13 +45,19 @@ pub enum Write {
     Trim(Trim),
     /// Resets the recoveries of instances because the process did not die while driving them.
     Absolve(Absolve),
+    /// Gives something out of a run, for others to read.
+    Output(Box<OutputWrite>),
 }
 
 impl Write {
-    /// Returns `true` if it sends a [notice](Message::is_notice).
+    /// Returns `true` if it sends a [notice](Message::is_notice), or is an output that no store refuses.
     #[must_use]
     pub fn is_notice(&self) -> bool {
-        matches!(self, Self::Message(send) if send.message.is_notice())
+        match self {
+            Self::Message(send) => send.message.is_notice(),
+            Self::Output(output) => !output.is_limited(),
+            _ => false,
+        }
     }
 }
 
@@ -211,7 +218,7 @@ pub struct Commit {
     pub entries: Vec<Entry>,
     /// Inbox positions of the messages that these entries take.
     pub taken: Vec<u64>,
-    /// What it sends to other instances: starts, messages and pushes. If one is refused, so is the whole commit
+    /// What it sends to other instances (starts, messages and pushes), and what it gives out. If one is refused, so is the whole commit
     /// ([`Answer::WriteRefused`]), unless it is a [notice](Message::is_notice).
     pub writes: Vec<Write>,
     /// The new state, if it changes.
@@ -402,6 +409,13 @@ pub enum Answer {
         /// The instances that received them again, each one once.
         nums: Vec<InstanceNum>,
     },
+    /// Result of an output that was stored: its [place](crate::output::OutputKey::item) under its name.
+    Given {
+        /// The run.
+        num: InstanceNum,
+        /// The place.
+        item: u64,
+    },
     /// Result of a trim: the number of removed events; 0 once nothing older is left.
     Trimmed(u64),
     /// Result of a claim: the claimed instances, in the requested order.
@@ -442,5 +456,10 @@ pub enum Refusal {
     Child {
         /// The id of the parent.
         parent: Name,
+    },
+    /// The stream has as many items as it may have.
+    Full {
+        /// How many.
+        max_items: u64,
     },
 }

@@ -3,6 +3,7 @@
 use crate::id::InstanceNum;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
+use crate::output::Output;
 use crate::payload::Payload;
 use crate::queue::Dead;
 use crate::store::error::Error;
@@ -34,7 +35,7 @@ impl Weight for Entry {
 impl Weight for Inbound {
     fn weight(&self) -> usize {
         let texts = match &self.message {
-            Message::Signal { name, payload } => name.as_str().len() + payload.len(),
+            Message::Signal { name, payload } | Message::Question { name, payload } => name.as_str().len() + payload.len(),
             Message::Cancel { reason } | Message::Terminate { reason } => reason.len(),
             Message::Event(event) => event.payload.len(),
             _ => 0,
@@ -65,6 +66,12 @@ impl Weight for Instance {
 impl Weight for Dead {
     fn weight(&self) -> usize {
         2 * ITEM_BYTES + self.id.as_str().len() + self.failure.len() + self.event.payload.len()
+    }
+}
+
+impl Weight for Output {
+    fn weight(&self) -> usize {
+        ITEM_BYTES + self.key.name.as_str().len() + self.payload.len()
     }
 }
 

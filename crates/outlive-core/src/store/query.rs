@@ -8,6 +8,7 @@ use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::output::{Output, OutputRead};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -404,4 +405,8 @@ pub trait Query: Send + Sync {
 
     /// Returns the reply to the event at a position, if it exists and has not been removed yet.
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>>;
+
+    /// Reads what a run has given out, in order: one [page](crate::store::page) of at most `limit` outputs. A damaged one
+    /// is an error of kind `Corrupt`.
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>>;
 }

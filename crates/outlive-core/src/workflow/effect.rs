@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::id::{Epoch, LENGTH_MAX, Name};
 use crate::journal::SentTo;
 use crate::message::Message;
+use crate::output::{AnswerRecord, OutputContent, OutputWrite};
 use crate::payload::Payload;
 use crate::queue::{PushTarget, PushWrite};
 use crate::status::{Status, StatusKind};
@@ -43,6 +44,8 @@ pub enum EffectSpec {
         /// Where it is stored until it is taken.
         place: PushTarget,
     },
+    /// Gives something out, for others to read. The version of a value is filled in, and an answer is the plain value.
+    Output(OutputContent),
 }
 
 /// A run to start.
@@ -90,6 +93,7 @@ impl RefusedEffect {
             Refusal::Conflict { workflow } => ("conflict", Some(workflow.to_string())),
             Refusal::Taken => ("taken", None),
             Refusal::Child { parent } => ("child", Some(parent.to_string())),
+            Refusal::Full { max_items } => ("full", Some(max_items.to_string())),
         };
         let wire = RefusedWire { id: self.id.clone(), why: why.to_owned(), detail };
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
@@ -104,6 +108,7 @@ impl RefusedEffect {
             ("status", Some(status)) => Refusal::Status(status),
             ("conflict", _) => Refusal::Conflict { workflow: Name::recorded(&detail) },
             ("taken", _) => Refusal::Taken,
+            ("full", _) => Refusal::Full { max_items: detail.parse().unwrap_or_default() },
             ("child", _) => Refusal::Child { parent: Name::recorded(&detail) },
             _ => return Err(format!("unknown refusal {why:?}")),
         };
@@ -210,6 +215,19 @@ impl EffectSpec {
                 let to = SentTo { id: id.to_string(), detached: None };
                 let (id, job, events) = (id.clone(), job.clone(), vec![event.clone()]);
                 (Write::Push(PushWrite { id, job, events, place: *place, at, seed, token }), to)
+            }
+            Self::Output(content) => {
+                let content = match content.clone() {
+                    OutputContent::Value { name, payload, .. } => {
+                        OutputContent::Value { name, version: source.seq, payload }
+                    }
+                    OutputContent::Answer { question, payload } => {
+                        OutputContent::Answer { question, payload: AnswerRecord::Value(payload).to_payload() }
+                    }
+                    other => other,
+                };
+                let to = SentTo { id: content.stream().to_owned(), detached: None };
+                (Write::Output(OutputWrite::carried(content, at, token).into()), to)
             }
         }
     }

@@ -73,6 +73,10 @@ pub(super) fn op_words(key: &str) -> &'static str {
         Some(OpKind::Signal | OpKind::Cancel) => "message to that run",
         Some(OpKind::Send | OpKind::Push) => "event for that job",
         Some(OpKind::Patch) => "patch of that name",
+        Some(OpKind::Publish) => "publication of that name",
+        Some(OpKind::Append) => "append to that stream",
+        Some(OpKind::Question) => "wait for that question",
+        Some(OpKind::Reply) => "reply to that question",
         Some(OpKind::Step) | None => "step of that name",
     }
 }

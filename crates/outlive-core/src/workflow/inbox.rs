@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::message::{Inbound, Message};
+use crate::output::QuestionKey;
 
 use super::Slot;
 use super::signals::Signals;
@@ -195,6 +196,9 @@ impl RunMessages {
             Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),
             Message::ChildEnded { id, outcome } => {
                 self.signals.put(ChildKey::new(id.as_str()).as_str(), inbound.pos, outcome);
+            }
+            Message::Question { name, payload } => {
+                self.signals.put(QuestionKey::new(name.as_str()).into_name().as_str(), inbound.pos, payload);
             }
             Message::Terminate { reason } => self.terminate = Some(reason),
             other => self.controls.push_back((inbound.pos, other)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::id::Name;
+use crate::output::QuestionKey;
 use crate::time::Timestamp;
 
 use super::identity::Identity;
@@ -27,7 +28,7 @@ pub struct Asked {
     pub has_timeout: bool,
     /// The current or next attempt of a step; 0 if it is not a step.
     pub attempt: u32,
-    /// The signal that a wait expects.
+    /// The signal or question that a wait expects.
     pub signal: Option<Name>,
     /// The id of the child whose outcome it waits for.
     pub child: Option<Name>,
@@ -47,7 +48,10 @@ impl Asked {
             has_timeout: matches!(op.spec, Some(Spec::Wait { timeout: Some(_), .. })),
             attempt: if op.kind == OpKind::Step { record.failed.saturating_add(1) } else { 0 },
             signal: match &op.spec {
-                Some(Spec::Wait { name, .. }) => Some(name.clone()),
+                Some(Spec::Wait { name, .. }) => Some(match QuestionKey::name_in(name.as_str()) {
+                    Some(question) => Name::recorded(question),
+                    None => name.clone(),
+                }),
                 _ => None,
             },
             child: match &op.spec {
@@ -91,6 +95,8 @@ pub(super) struct Op {
     /// The identity as text, under the alias if that is where the record was found.
     pub(super) key: Arc<str>,
     pub(super) kind: OpKind,
+    /// Whether the current attempt has appended something.
+    pub(super) has_appended: bool,
     pub(super) site: Arc<str>,
     /// Other bases under which it may be recorded, in the order in which they are tried.
     pub(super) aliases: Vec<Arc<str>>,

@@ -10,6 +10,7 @@ mod ahead;
 mod control;
 mod cursor;
 mod effect;
+mod output;
 mod pause;
 mod sleep;
 mod step;
@@ -164,6 +165,7 @@ impl Operations {
             spec: None,
             record: OpRecord::default(),
             phase: OpPhase::Called,
+            has_appended: false,
             timer: None,
         })
     }
@@ -265,6 +267,9 @@ impl Operations {
     #[inline]
     pub(super) fn close(&mut self, slot: Slot) -> Option<Identity> {
         let op = self.table.remove(slot)?;
+        if op.has_appended {
+            output::abandon(self, &op);
+        }
         match op.phase {
             OpPhase::Idle => self.idle.retain(|other| *other != slot),
             OpPhase::Starting { .. } => self.starting.retain(|other| *other != slot),

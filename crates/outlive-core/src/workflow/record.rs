@@ -90,7 +90,7 @@ impl Records {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
             records.seq = entry.seq;
-            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded) {
+            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded | EntryKind::QuestionTaken) {
                 records.given.push((signal_pos(entry), entry.seq));
             }
             if entry.kind == EntryKind::SignalRefused {
@@ -224,7 +224,7 @@ struct RecordedEnd {
 /// Returns `true` if an outcome is a failure, which a retry of the run forgets.
 fn is_failure(entry: &Entry) -> bool {
     match entry.kind {
-        EntryKind::StepFailed | EntryKind::WaitTimedOut | EntryKind::SendRefused => true,
+        EntryKind::StepFailed | EntryKind::WaitTimedOut | EntryKind::SendRefused | EntryKind::AppendRefused => true,
         EntryKind::ChildEnded => entry.failure().is_some(),
         _ => false,
     }
@@ -261,12 +261,13 @@ impl Unasked {
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
             EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?.into()),
             EntryKind::SleepDone => Outcome::Slept,
-            EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
+            EntryKind::SignalTaken | EntryKind::QuestionTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
             EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
             EntryKind::Patched => Outcome::Patched(true),
-            EntryKind::SendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::Published | EntryKind::Appended | EntryKind::Answered => Outcome::Given(None),
+            EntryKind::SendRefused | EntryKind::AppendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),

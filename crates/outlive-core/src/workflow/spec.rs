@@ -37,11 +37,19 @@ pub enum OpKind {
     Push,
     /// A choice between old and new code.
     Patch,
+    /// The publication of a value.
+    Publish,
+    /// An item for a stream.
+    Append,
+    /// A pause until a question.
+    Question,
+    /// The answer to a question.
+    Reply,
 }
 
 impl OpKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Step,
         Self::Sleep,
         Self::Wait,
@@ -53,12 +61,16 @@ impl OpKind {
         Self::Send,
         Self::Push,
         Self::Patch,
+        Self::Publish,
+        Self::Append,
+        Self::Question,
+        Self::Reply,
     ];
 
     /// Returns `true` if it waits for a message, and nothing is recorded before that arrives.
     #[must_use]
     pub fn is_wait(self) -> bool {
-        matches!(self, Self::Wait | Self::Result)
+        matches!(self, Self::Wait | Self::Result | Self::Question)
     }
 
     /// Returns the prefix of its identity.
@@ -76,6 +88,10 @@ impl OpKind {
             Self::Send => "send:",
             Self::Push => "push:",
             Self::Patch => "patch:",
+            Self::Publish => "publish:",
+            Self::Append => "append:",
+            Self::Question => "ask:",
+            Self::Reply => "reply:",
         }
     }
 }
@@ -89,9 +105,9 @@ pub enum Spec {
     SleepFor(Duration),
     /// Sleep until a moment.
     SleepUntil(Timestamp),
-    /// Wait for a signal.
+    /// Wait for a signal, or for a question.
     Wait {
-        /// The name of the signal.
+        /// The name of the signal, or the [key](crate::output::QuestionKey) of the question.
         name: Name,
         /// How long to wait before giving up.
         timeout: Option<Duration>,
@@ -212,9 +228,11 @@ pub enum Outcome {
     Sent(Box<SentTo>),
     /// Whether a patch applies.
     Patched(bool),
-    /// The refusal of an effect.
+    /// The end of an output, with what its entry records besides.
+    Given(Option<Payload>),
+    /// The refusal of an effect or an output.
     Refused(Box<RefusedEffect>),
-    /// A signal, or the [outcome](crate::child::ChildOutcome) of a child.
+    /// A signal, a question, or the [outcome](crate::child::ChildOutcome) of a child.
     Signal {
         /// Its inbox position.
         pos: u64,

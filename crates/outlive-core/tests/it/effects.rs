@@ -60,6 +60,7 @@ fn effect(machine: &mut Machine, name: &str, effect: EffectSpec) -> Slot {
         EffectSpec::Message { message, .. } if message.is_end() => OpKind::Cancel,
         EffectSpec::Message { .. } => OpKind::Signal,
         EffectSpec::Push { .. } => OpKind::Send,
+        EffectSpec::Output(_) => OpKind::Publish,
     };
     begin(machine, kind, name, Spec::Effect(effect.into()))
 }

@@ -3,6 +3,7 @@
 
 mod effects;
 mod jobs;
+mod outputs;
 mod patterns;
 mod pool;
 mod zones;

@@ -12,12 +12,14 @@ macro_rules! is_job {
 }
 
 mod jobs;
+mod outputs;
 
 use super::examiner::Examiner;
 use super::report::FindingKind;
 use crate::row;
 
 pub(super) use jobs::RULES as OF_JOBS;
+pub(super) use outputs::RULES as OF_OUTPUTS;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
@@ -59,7 +61,7 @@ pub(super) const RULES: [Rule; 15] = [
                      UNION ALL SELECT max(pos) FROM lifecycle UNION ALL SELECT max(pos) FROM gone)) \
                  UNION ALL SELECT 'pos', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM sent \
                      UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup \
-                     UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply))) \
+                     UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply UNION ALL SELECT max(item) FROM output WHERE kind = 3))) \
              LEFT JOIN meta ON key = wanted WHERE value IS NULL OR used > value",
         holds: "the last epoch, instance number and positions are at least those in use",
         remedy: "restore the file from a backup, or numbers will be used twice; report this",
@@ -136,7 +138,7 @@ pub(super) const RULES: [Rule; 15] = [
         name: "taken messages",
         kind: FindingKind::Inbox,
         question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' but is still in its inbox' \
-             FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind = 21 AND due = inbox.pos",
+             FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind IN (21, 93) AND due = inbox.pos",
         holds: "a taken message leaves the inbox",
         remedy: REPLACE,
     },
@@ -159,7 +161,7 @@ pub(super) const RULES: [Rule; 15] = [
         name: "tokens of taken signals",
         kind: FindingKind::Token,
         question: "SELECT instance, 'its journal took message ' || coalesce(pos, 'NULL') || ', which nobody sent' \
-             FROM (SELECT instance, due AS pos FROM entry WHERE kind = 21 EXCEPT SELECT instance, pos FROM sent)",
+             FROM (SELECT instance, due AS pos FROM entry WHERE kind IN (21, 93) EXCEPT SELECT instance, pos FROM sent)",
         holds: "a taken signal was sent to this instance",
         remedy: REPLACE,
     },

@@ -4,7 +4,7 @@ use outlive_core::id::InstanceNum;
 use outlive_core::store::commit::{Answer, Write};
 
 use super::batch::Batch;
-use super::{claim, commit, dead_letters, feed, message, purge, push, reopen, start, turn};
+use super::{claim, commit, dead_letters, feed, message, output, purge, push, reopen, start, turn};
 
 const UNKNOWN_WRITE: &str =
     "outlive-sqlite does not know this kind of write; use the same release of outlive-core and outlive-sqlite";
@@ -32,6 +32,7 @@ fn apply(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
         Write::Mark(name, value) => feed::set_mark(batch, name, *value),
         Write::Trim(trim) => feed::trim(batch, trim),
         Write::Absolve(absolve) => claim::absolve(batch, absolve),
+        Write::Output(output) => output::apply(batch, output),
         _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
     }
 }

@@ -56,6 +56,9 @@ impl CallSite {
             // Names of workflows and jobs and ids of runs are checked where they are looked up.
             OpKind::Signal => check("signal name", name).err(),
             OpKind::Patch => check("patch name", name).err(),
+            OpKind::Publish => check("value name", name).err(),
+            OpKind::Append => check("stream name", name).err(),
+            OpKind::Question => check("question name", name).err(),
             _ => None,
         };
         let base = workflow::base("", kind, name, None);

@@ -99,6 +99,7 @@ impl OpenEffect {
         let spec = || Spec::Effect(Box::new(effect.take().unwrap_or_else(nothing)));
         match operation.poll(cx, spec, |_, _| Ok(()))? {
             Polled::Ready(Outcome::Sent(to)) => Poll::Ready(Ok(*to)),
+            Polled::Ready(Outcome::Given(_)) => Poll::Ready(Ok(SentTo { id: String::new(), detached: None })),
             Polled::Ready(Outcome::Refused(refused)) => Poll::Ready(Err(error_of(*refused))),
             Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
             Polled::Ready(_) => {
@@ -118,6 +119,7 @@ fn error_of(refused: RefusedEffect) -> Error {
         Refusal::Status(status) => Error::Status { id, status, way_out: "it no longer accepts messages" },
         Refusal::Conflict { workflow } => Error::Conflict { id, workflow: workflow.to_string(), how: "already" },
         Refusal::Taken => Error::Conflict { id, workflow: "another".to_owned(), how: "workflow or parent" },
+        Refusal::Full { max_items } => Error::StreamFull { stream: id, max_items },
         Refusal::Child { parent } => Error::ChildOf { id, parent: parent.to_string() },
         _ => Error::NotFound { id },
     }

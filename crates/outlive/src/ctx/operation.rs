@@ -166,6 +166,10 @@ impl OpenOperation {
             OpKind::Start => format!("the start of {:?}", self.name()),
             OpKind::Signal => format!("the signal {:?}", self.name()),
             OpKind::Patch => format!("the patch {:?}", self.name()),
+            OpKind::Publish => format!("the value {:?}", self.name()),
+            OpKind::Append => format!("the item for stream {:?}", self.name()),
+            OpKind::Question => format!("the wait for question {:?}", self.name()),
+            OpKind::Reply => format!("the reply to question {:?}", self.name()),
             OpKind::Cancel => "the cancel of a child".to_owned(),
             OpKind::Send | OpKind::Push => format!("the event for {:?}", self.name()),
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
+use outlive_core::output::Origin;
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, FailedStep, OpKind, Outcome, Polled, Spec, StepEnding, StepSpec};
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use tracing::Span;
 
 use crate::ctx::Ctx;
+use crate::ctx::attempt_append::AttemptSource;
 use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
 use crate::error::{BoxError, Error, is_permanent};
@@ -49,6 +51,7 @@ pub struct Attempt {
     /// How long the attempt may take, if it has a timeout.
     pub remaining: Option<Duration>,
     idempotency_key: String,
+    pub(super) source: AttemptSource,
     /// The hook that observes calls to `idempotency_key`; `None` outside tests.
     hook: Option<Arc<dyn StepHook>>,
 }
@@ -521,6 +524,7 @@ where
             return Ok(None);
         }
         let step = this.plan;
+        let Some(slot) = step.operation.slot() else { return Ok(None) };
         // A test hook may have held the attempt up; then it is asked again.
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.report_start(attempt.number);
@@ -530,6 +534,12 @@ where
             is_retry: attempt.number > 1,
             remaining: attempt.deadline.map(|deadline| deadline.since(operation.resident.now())),
             idempotency_key: idempotency_key(operation),
+            source: AttemptSource {
+                resident: operation.resident.clone(),
+                slot,
+                step: operation.name().into(),
+                origin: Origin { op: identity(operation), attempt: attempt.number },
+            },
             hook: operation.resident.env.hook.clone(),
         };
         if let Some(hook) = &step.operation.resident.env.hook {

@@ -19,6 +19,7 @@ use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
 use crate::runtime::deploy::{self, Deploy};
 use crate::runtime::handlers::HandlerEnv;
+use crate::runtime::outlet::CommitterOutlet;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
 use crate::runtime::retention::Retention;
@@ -67,16 +68,19 @@ impl Builder {
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let env = Arc::new(Env { hook: self.hook, is_paranoid: self.is_paranoid, ..env });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
         let random = Arc::new(RandomSource::new(self.seed));
+        let epoch = lease(&*store, &*self.clock, self.lock_wait).await?;
+        let outlet = CommitterOutlet { committer: committer.clone(), random: random.clone(), epoch };
+        let (hook, outlet) = (self.hook, Some(Arc::new(outlet) as _));
+        let env = Arc::new(Env { hook, is_paranoid: self.is_paranoid, outlet, ..env });
         let services = Services::new(ServiceSetup {
             store: store.clone(),
             committer: committer.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
             handler_env: HandlerEnv { shared: env, random: random.clone(), deadlines: Default::default() },
-            epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
+            epoch,
             max_resident: self.max_resident,
         });
         log_start(&*store, &registry).await;

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::attempts::Attempts;
 use crate::instance::logs::Silence;
+use crate::instance::outlet::Outlet;
 use crate::instance::target::Names;
 
 /// The default limit for an input, signal or result, in bytes of JSON.
@@ -62,6 +63,8 @@ pub(crate) struct Env {
     pub(crate) attempts: Arc<Attempts>,
     /// Where replays log to.
     pub(crate) silence: Silence,
+    /// Where attempts append to; `None` in a check, which runs no step.
+    pub(crate) outlet: Option<Arc<dyn Outlet>>,
 }
 
 #[cfg(feature = "tokio")]
@@ -77,6 +80,7 @@ impl Env {
             is_paranoid: false,
             attempts: Arc::default(),
             silence: Silence::default(),
+            outlet: None,
         }
     }
 }

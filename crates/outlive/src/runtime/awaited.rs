@@ -32,7 +32,7 @@ fn part(asked: &Asked, is_single: bool) -> String {
     }
     match (asked.kind, &asked.signal) {
         (OpKind::Step, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
-        (OpKind::Wait, Some(name)) => {
+        (OpKind::Wait | OpKind::Question, Some(name)) => {
             let is_plain = is_single || asked.op == base("", OpKind::Wait, name.as_str(), None);
             let name = quoted(name.as_str());
             if is_plain { name } else { format!("{name}{AT}{op}") }

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::id::Name;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
+use crate::output::{Output, OutputKey};
 use crate::queue::{Moved, PushTarget, Spot};
 use crate::status::Status;
 use crate::store::commit::{self, Commit, Epoch, NewState, Turn};
@@ -27,13 +28,15 @@ pub(super) struct Row {
     pub(super) keys: BTreeMap<Name, u64>,
     /// Events that are taken by priority instead of arrival, with the time they were accepted.
     pub(super) queue: BTreeMap<(Spot, u64), (Timestamp, Event)>,
+    /// What it has given out, each with its token.
+    pub(super) outputs: BTreeMap<OutputKey, (u64, Output)>,
 }
 
 impl Row {
     pub(super) fn new(instance: Instance, token: u64) -> Self {
         let (entries, inbox) = (Vec::new(), BTreeMap::new());
         let (tokens, keys, queue) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { instance, token, entries, inbox, tokens, keys, queue }
+        Self { instance, token, entries, inbox, tokens, keys, queue, outputs: BTreeMap::new() }
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -64,6 +64,7 @@ impl Rows {
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),
+            Write::Output(output) => self.give_fenced(output),
         }
     }
 
@@ -332,7 +333,7 @@ impl Rows {
         let mut answers = Vec::with_capacity(writes.len());
         let mut against = None;
         for (index, write) in writes.iter().enumerate() {
-            match self.apply(write) {
+            match self.send_one(write) {
                 Answer::Refused(refusal) if !write.is_notice() => {
                     against = Some(Answer::WriteRefused { index, refusal });
                     break;
@@ -352,7 +353,15 @@ impl Rows {
 
     /// Repeats the result of a commit or turn that was applied before. Its writes are recognized by their tokens.
     pub(super) fn send_again(&mut self, writes: &[Write]) -> Answer {
-        Answer::DoneWith(writes.iter().map(|write| self.apply(write)).collect())
+        Answer::DoneWith(writes.iter().map(|write| self.send_one(write)).collect())
+    }
+
+    /// Applies one write that a commit or turn carries.
+    fn send_one(&mut self, write: &Write) -> Answer {
+        match write {
+            Write::Output(output) => self.give(output),
+            other => self.apply(other),
+        }
     }
 
     pub(super) fn is_open(&self, num: InstanceNum) -> bool {

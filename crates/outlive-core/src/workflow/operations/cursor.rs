@@ -7,7 +7,7 @@ use crate::workflow::op::{Op, OpPhase};
 use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
+use super::{Operations, output};
 
 /// An operation that is advanced, among all others of its run, and the time.
 pub(super) struct OpCursor<'a> {
@@ -79,6 +79,7 @@ impl<'a> OpCursor<'a> {
                 entry.due = Some(record::signal_mark(*pos));
             }
             Outcome::Sent(to) => entry.payload = Some(to.to_payload()),
+            Outcome::Given(payload) => entry.payload.clone_from(payload),
             Outcome::Refused(refused) => entry.payload = Some(refused.to_payload()),
             Outcome::Slept | Outcome::TimedOut | Outcome::Patched(_) | Outcome::Cancelled => {}
         });
@@ -99,5 +100,8 @@ impl<'a> OpCursor<'a> {
             _ => (op.record.failed, None),
         };
         fill(entry);
+        if self.get().is_some_and(|op| op.has_appended) {
+            output::end_attempt(self, kind);
+        }
     }
 }

@@ -10,15 +10,19 @@ use crate::workflow::op::OpPhase;
 use crate::workflow::recorder::Outgoing;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
 use super::cursor::OpCursor;
+use super::{Operations, output};
 
 /// Records an effect and sends it with the next commit.
 pub(super) fn begin(op: &mut OpCursor<'_>) {
     let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
     let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
-    op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
+    let (kind, outcome) = match &**effect {
+        EffectSpec::Output(content) => output::recorded(content),
+        _ => (EntryKind::Sent, Outcome::Sent(to.into())),
+    };
+    op.settle(kind, outcome);
     op.ops.recorder.send([write]);
 }
 
@@ -35,9 +39,14 @@ impl Operations {
         let outgoing = recorder.sending_mut()?;
         let seq = *outgoing.write_seqs.get(index)?;
         let entry = outgoing.entries.iter_mut().find(|entry| entry.seq == seq)?;
-        debug_assert_eq!(entry.kind, EntryKind::Sent, "only effects can be refused");
+        debug_assert!(matches!(entry.kind, EntryKind::Sent | EntryKind::Appended), "only effects can be refused");
         let op = table.settled_as(entry.seq);
-        let to = entry.payload.as_ref().and_then(|payload| SentTo::from_payload(payload).ok())?;
+        let (to, refused_as) = match &outgoing.writes[index] {
+            Write::Output(output) => {
+                (SentTo { id: output.content.stream().to_owned(), detached: None }, EntryKind::AppendRefused)
+            }
+            _ => (SentTo::from_payload(entry.payload.as_ref()?).ok()?, EntryKind::SendRefused),
+        };
         let spec = op.as_ref().and_then(|op| op.spec.as_ref());
         let outcome = match other_id(&mut outgoing.writes[index], spec) {
             Some(id) => {
@@ -47,7 +56,7 @@ impl Operations {
             }
             None => {
                 let refused = RefusedEffect { id: to.id, refusal };
-                entry.kind = EntryKind::SendRefused;
+                entry.kind = refused_as;
                 entry.payload = Some(refused.to_payload());
                 outgoing.writes.remove(index);
                 outgoing.write_seqs.remove(index);

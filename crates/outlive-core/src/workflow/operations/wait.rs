@@ -1,6 +1,7 @@
 //! Waits: beginning them, and binding signals to them.
 
 use crate::journal::EntryKind;
+use crate::output::QuestionKey;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 use crate::workflow::Slot;
@@ -8,7 +9,7 @@ use crate::workflow::op::OpPhase;
 use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
+use super::{Operations, output};
 use super::cursor::OpCursor;
 use super::table::OpTable;
 
@@ -49,6 +50,7 @@ pub(super) fn bind(wait: &mut OpCursor<'_>, pos: u64, payload: Payload) {
             wait.ops.children.ended(child.id());
             EntryKind::ChildEnded
         }
+        Some(Spec::Wait { name, .. }) if QuestionKey::name_in(name.as_str()).is_some() => EntryKind::QuestionTaken,
         _ => EntryKind::SignalTaken,
     };
     wait.settle(kind, Outcome::Signal { pos, payload });
@@ -92,6 +94,9 @@ fn match_signal(ops: &mut Operations, name: &str, now: Timestamp) -> Option<(Slo
             entry.payload = Some(record::refused_to(&payload, &problem));
             entry.due = Some(record::signal_mark(pos));
         });
+        if QuestionKey::name_in(name).is_some() {
+            output::refuse_question(ops, pos, problem, now);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::failure;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Write};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::Outgoing;
 
@@ -323,6 +323,11 @@ impl<S: RunHost> RunDriver<S> {
             taken.extend_from_slice(locked.machine.inbox().controls_done());
             if state.status.is_ended() {
                 writes.extend(family::notices(&self.resident.info, &locked.machine, state));
+            }
+        }
+        for write in &mut writes {
+            if let Write::Output(output) = write {
+                (output.num, output.epoch) = (self.resident.info.num, self.epoch);
             }
         }
         if self.resident.env.is_paranoid {

@@ -57,6 +57,7 @@ impl WriteListener for Worker {
                     self.services.replies.drop_all_of(turn.num);
                 }
             }
+            (Write::Output(output), Answer::Given { .. }) => self.services.waiters.changed(output.num),
             (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now, but only the store knows its number.
@@ -101,6 +102,7 @@ impl Worker {
             // A later claim, after a retry, loads a new copy.
             self.services.residency.retire(commit.num);
             self.services.waiters.notify(commit.num, state);
+            self.services.waiters.changed(commit.num);
         }
     }
 

@@ -1,0 +1,91 @@
+//! Outputs of runs in the in-memory store: latest values, streams and answers.
+
+use std::ops::Bound;
+
+use crate::id::{InstanceNum, Name};
+use crate::output::{Output, OutputContent, OutputKey, OutputKind, OutputRead, OutputWrite};
+use crate::store::commit::{Answer, Refusal};
+use crate::store::page;
+
+use super::row::Row;
+use super::rows::Rows;
+
+impl Rows {
+    /// Stores an output that the attempt of a step wrote on its own.
+    pub(super) fn give_fenced(&mut self, output: &OutputWrite) -> Answer {
+        if self.lease != Some(output.epoch) || !self.is_open(output.num) {
+            return Answer::Fenced;
+        }
+        self.give(output)
+    }
+
+    /// Stores an output that a commit carries, or that was checked before.
+    pub(super) fn give(&mut self, output: &OutputWrite) -> Answer {
+        let Some(row) = self.instances.get_mut(&output.num) else { return Answer::Refused(Refusal::NotFound) };
+        let offset = match &output.content {
+            OutputContent::Item { name, max_items, .. } => {
+                if let Some(offset) = row.offset_of(name, output.token) {
+                    return Answer::Given { num: output.num, item: offset };
+                }
+                let offset = row.items(name, 0).count() as u64;
+                if offset >= *max_items {
+                    return Answer::Refused(Refusal::Full { max_items: *max_items });
+                }
+                offset
+            }
+            OutputContent::Value { name, version, .. } => {
+                let is_older = |key: &OutputKey| key.kind == OutputKind::Value && key.name == *name;
+                if row.outputs.keys().any(|key| is_older(key) && key.item > *version) {
+                    return Answer::Given { num: output.num, item: *version };
+                }
+                row.outputs.retain(|key, _| !is_older(key));
+                0
+            }
+            OutputContent::Answer { .. } | OutputContent::AttemptEnd { .. } => 0,
+        };
+        let stored = output.to_row(offset);
+        let item = stored.key.item;
+        row.outputs.insert(stored.key.clone(), (output.token, stored));
+        Answer::Given { num: output.num, item }
+    }
+
+    pub(super) fn outputs(&self, num: InstanceNum, read: &OutputRead, limit: usize) -> Vec<Output> {
+        let Some(row) = self.instances.get(&num) else { return Vec::new() };
+        let found: Vec<_> = match read {
+            OutputRead::Of { kind, name, from } => row.of(*kind, name, *from).collect(),
+            OutputRead::All { after } => {
+                let after = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+                row.outputs.range((after, Bound::Unbounded)).map(|(_, (_, output))| output).collect()
+            }
+        };
+        page::fill(found.into_iter().map(|output| row.judged(output)), limit)
+    }
+}
+
+impl Row {
+    fn of(&self, kind: OutputKind, name: &Name, from: u64) -> impl Iterator<Item = &Output> {
+        let key = |item| OutputKey { kind, name: name.clone(), item };
+        self.outputs.range(key(from)..=key(u64::MAX)).map(|(_, (_, output))| output)
+    }
+
+    fn items(&self, name: &Name, from: u64) -> impl Iterator<Item = &Output> {
+        self.of(OutputKind::Item, name, from)
+    }
+
+    /// Returns the place of an item that was stored with this token.
+    fn offset_of(&self, name: &Name, token: u64) -> Option<u64> {
+        let key = |item| OutputKey { kind: OutputKind::Item, name: name.clone(), item };
+        let mut items = self.outputs.range(key(0)..=key(u64::MAX));
+        items.find(|(_, (stored, _))| *stored == token).map(|(key, _)| key.item)
+    }
+
+    /// Notes whether the attempt that appended an item has failed.
+    fn judged(&self, output: &Output) -> Output {
+        let end = output.origin.as_ref().and_then(|origin| {
+            let name = Name::recorded(&origin.op);
+            let key = OutputKey { kind: OutputKind::AttemptEnd, name, item: u64::from(origin.attempt) };
+            self.outputs.get(&key).map(|(_, end)| (end.epoch, end.payload.as_str() == "true"))
+        });
+        output.clone().judged(end, self.instance.owner)
+    }
+}

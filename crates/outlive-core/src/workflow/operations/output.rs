@@ -1,0 +1,72 @@
+//! Outputs: what a run publishes, appends and replies, in the commit of the entry that records it.
+
+use crate::journal::EntryKind;
+use crate::output::{AnswerRecord, Origin, OutputContent, OutputWrite};
+use crate::store::commit::Write;
+use crate::time::Timestamp;
+use crate::workflow::Slot;
+use crate::workflow::op::{Op, OpPhase};
+use crate::workflow::spec::Outcome;
+
+use super::Operations;
+use super::cursor::OpCursor;
+
+/// Returns the kind of entry that records an output, and what the entry keeps of it. Items are kept in their stream
+/// only.
+pub(super) fn recorded(content: &OutputContent) -> (EntryKind, Outcome) {
+    let (kind, kept) = match content {
+        OutputContent::Value { payload, .. } => (EntryKind::Published, Some(payload.clone())),
+        OutputContent::Answer { payload, .. } => (EntryKind::Answered, Some(payload.clone())),
+        OutputContent::Item { .. } | OutputContent::AttemptEnd { .. } => (EntryKind::Appended, None),
+    };
+    (kind, Outcome::Given(kept))
+}
+
+/// Records how an attempt ended that has appended something, together with its entry.
+pub(super) fn end_attempt(op: &mut OpCursor<'_>, kind: EntryKind) {
+    let is_kept = match kind {
+        EntryKind::StepDone => true,
+        EntryKind::AttemptFailed | EntryKind::StepFailed | EntryKind::FallingBack | EntryKind::OpCancelled => false,
+        _ => return,
+    };
+    let Some(Op { phase: OpPhase::Working { attempt, .. }, key, has_appended, .. }) = op.get_mut() else { return };
+    let origin = Origin { op: key.clone(), attempt: *attempt };
+    *has_appended = false;
+    send_end(op.ops, origin, is_kept, op.now);
+}
+
+/// Records that an attempt was given up because its step was dropped. This goes with the next commit; without one, the
+/// run ends or pauses, which shows it too.
+pub(super) fn abandon(ops: &mut Operations, op: &Op) {
+    if let OpPhase::Working { attempt, started } = op.phase {
+        send_end(ops, Origin { op: op.key.clone(), attempt }, false, started);
+    }
+}
+
+fn send_end(ops: &mut Operations, origin: Origin, is_kept: bool, at: Timestamp) {
+    let end = OutputWrite::carried(OutputContent::AttemptEnd { origin, is_kept }, at, 0);
+    ops.recorder.send([Write::Output(end.into())]);
+}
+
+/// Lets the asker know that no wait could read the question.
+pub(super) fn refuse_question(ops: &mut Operations, question: u64, problem: String, now: Timestamp) {
+    let payload = AnswerRecord::Unreadable(problem).to_payload();
+    let answer = OutputWrite::carried(OutputContent::Answer { question, payload }, now, 0);
+    ops.recorder.send([Write::Output(answer.into())]);
+}
+
+impl Operations {
+    /// Notes that an attempt of a step is about to append something. Returns `false` if that attempt is over.
+    pub(in crate::workflow) fn appends(&mut self, slot: Slot, origin: &Origin) -> bool {
+        match self.table.get_mut(slot) {
+            Some(op)
+                if op.key == origin.op
+                    && matches!(op.phase, OpPhase::Working { attempt, .. } if attempt == origin.attempt) =>
+            {
+                op.has_appended = true;
+                true
+            }
+            _ => false,
+        }
+    }
+}
