@@ -36,7 +36,7 @@ impl OutputKind {
 
 /// The attempt of a step that appended something.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Origin {
+pub struct AppendedBy {
     /// The identity of the step.
     pub op: Arc<str>,
     /// The number of the attempt, from 1.
@@ -62,7 +62,7 @@ pub enum OutputContent {
         /// The value.
         payload: Payload,
         /// The attempt that appends it; `None` if the run itself does.
-        origin: Option<Origin>,
+        origin: Option<AppendedBy>,
         /// The most items that the stream may have.
         max_items: u64,
     },
@@ -76,7 +76,7 @@ pub enum OutputContent {
     /// Ends an attempt that has appended something.
     AttemptEnd {
         /// The attempt.
-        origin: Origin,
+        origin: AppendedBy,
         /// `true` if it succeeded.
         is_kept: bool,
     },
@@ -169,7 +169,7 @@ pub struct Output {
     /// The value.
     pub payload: Payload,
     /// The attempt that appended it, if it is an item that the run itself did not append.
-    pub origin: Option<Origin>,
+    pub origin: Option<AppendedBy>,
     /// `true` if that attempt failed or was interrupted, as far as known when it was read. Not stored.
     pub is_failed: bool,
 }
@@ -302,7 +302,7 @@ impl fmt::Display for QuestionKey {
 mod tests {
     use super::*;
 
-    fn item(epoch: u64, origin: Option<Origin>) -> Output {
+    fn item(epoch: u64, origin: Option<AppendedBy>) -> Output {
         let key = OutputKey { kind: OutputKind::Item, name: Name::recorded("tokens"), item: 0 };
         let payload = Payload::recorded("1");
         Output { key, at: Timestamp::AT_ONCE, epoch: Epoch(epoch), payload, origin, is_failed: false }
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn item_is_failed_unless_its_attempt_was_kept_or_is_in_progress() {
-        let origin = Some(Origin { op: "step:ask".into(), attempt: 1 });
+        let origin = Some(AppendedBy { op: "step:ask".into(), attempt: 1 });
         let table = [
             // The attempt succeeded, failed, or is in progress.
             (Some((Epoch(3), true)), 3, false),
@@ -338,11 +338,11 @@ mod tests {
 
     #[test]
     fn checksum_covers_every_field() {
-        let one = item(1, Some(Origin { op: "step:a".into(), attempt: 1 }));
+        let one = item(1, Some(AppendedBy { op: "step:a".into(), attempt: 1 }));
         let others = [
             Output { epoch: Epoch(2), ..one.clone() },
             Output { origin: None, ..one.clone() },
-            Output { origin: Some(Origin { op: "step:a".into(), attempt: 2 }), ..one.clone() },
+            Output { origin: Some(AppendedBy { op: "step:a".into(), attempt: 2 }), ..one.clone() },
             Output { payload: Payload::recorded("2"), ..one.clone() },
             Output { at: Timestamp::from_millis(1), ..one.clone() },
             Output { key: OutputKey { item: 1, ..one.key.clone() }, ..one.clone() },

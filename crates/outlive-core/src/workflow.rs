@@ -51,7 +51,7 @@ pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding,
 use crate::failure::Failure;
 use crate::journal::Entry;
 use crate::message::Message;
-use crate::output::Origin;
+use crate::output::AppendedBy;
 use crate::payload::Payload;
 use crate::store::commit::{Refusal, Write};
 use crate::time::Timestamp;
@@ -284,7 +284,7 @@ impl Machine {
     }
 
     /// Notes that an attempt of a step is about to append something to a stream. Returns `false` if that attempt is over.
-    pub fn appends(&mut self, slot: Slot, origin: &Origin) -> bool {
+    pub fn appends(&mut self, slot: Slot, origin: &AppendedBy) -> bool {
         self.ops.appends(slot, origin)
     }
 

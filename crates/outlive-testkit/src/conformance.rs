@@ -81,6 +81,7 @@ mod filters;
 mod inboxes;
 mod jobs;
 mod lists;
+mod outputs;
 mod pages;
 mod pair;
 mod pushes;
@@ -211,6 +212,7 @@ pub fn cases() -> Vec<Case> {
         stuck::cases(),
         ends::cases(),
         families::cases(),
+        outputs::cases(),
         claims::cases(),
         lists::cases(),
         pages::cases(),

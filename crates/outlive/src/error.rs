@@ -275,7 +275,9 @@ pub enum Error {
         max_bytes: usize,
     },
     /// A stream has as many items as it may have.
-    #[error("stream {stream:?} has {max_items} items, which is its limit; raise `max_items`, or append to another stream")]
+    #[error(
+        "stream {stream:?} has {max_items} items, which is its limit; raise `max_items`, or append to another stream"
+    )]
     StreamFull {
         /// The stream's name.
         stream: String,

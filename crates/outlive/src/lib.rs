@@ -74,9 +74,9 @@ pub use outlive_core::store::commit::OnConflict;
 pub use outlive_core::store::memory::MemoryStore;
 pub use outlive_core::store::query::{Counts, Filter};
 pub use outlive_core::time::Timestamp;
-pub use serde::de::IgnoredAny;
 pub use output::{Recordable, Share};
 pub use question::{QuestionName, QuestionNamed};
+pub use serde::de::IgnoredAny;
 pub use signal::{SignalName, SignalNamed, SignalValue};
 pub use workflow::{Strict, Workflow};
 
@@ -90,8 +90,8 @@ pub use engine::{Builder, Engine};
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
 pub use run::{
-    Branch, CancelOutcome, Children, DeadSignal, ItemAttempt, ItemStream, PageMark, Progress, Question, Run, RunInfo,
-    RunPage, Signal, StreamItem, ValueWatch,
+    Branch, CancelOutcome, Children, DeadSignal, ItemAttempt, ItemStream, PageMark, Progress, Run, RunInfo, RunPage,
+    RunQuestion, Signal, StreamItem, ValueWatch,
 };
 #[cfg(feature = "tokio")]
 pub use runtime::open::Durability;
@@ -154,6 +154,8 @@ mod guide {
     mod testing {}
     #[doc = include_str!("../../../docs/guide/children.md")]
     mod children {}
+    #[doc = include_str!("../../../docs/guide/values.md")]
+    mod values {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]

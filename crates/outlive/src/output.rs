@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn share_is_shown_as_a_percentage_between_0_and_100() {
-        let shown = [Share::count(999, 1000), Share::count(0, 0), Share::fraction(-1.0), Share::fraction(f64::INFINITY)];
+        let shown =
+            [Share::count(999, 1000), Share::count(0, 0), Share::fraction(-1.0), Share::fraction(f64::INFINITY)];
         assert_eq!(shown.map(|share| share.to_string()), ["999 of 1000 (99 %)", "0 of 0 (100 %)", "0 %", "100 %"]);
     }
 }

@@ -22,7 +22,8 @@ use std::marker::PhantomData;
 /// ```
 pub struct QuestionName<Q, A> {
     name: &'static str,
-    types: PhantomData<fn(Q, A) -> (Q, A)>,
+    question: PhantomData<fn(Q) -> Q>,
+    answer: PhantomData<fn(A) -> A>,
 }
 
 impl<Q, A> QuestionName<Q, A> {
@@ -34,7 +35,7 @@ impl<Q, A> QuestionName<Q, A> {
     /// ```
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
+        Self { name, question: PhantomData, answer: PhantomData }
     }
 
     /// Returns the name.

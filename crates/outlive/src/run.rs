@@ -33,7 +33,7 @@ use crate::runtime::shared::{Gives, Shared};
 use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
 
-pub use ask::Question;
+pub use ask::RunQuestion;
 pub use children::Children;
 pub use dead::DeadSignal;
 pub use page::{PageMark, RunPage};

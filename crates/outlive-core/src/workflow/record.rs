@@ -261,13 +261,17 @@ impl Unasked {
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
             EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?.into()),
             EntryKind::SleepDone => Outcome::Slept,
-            EntryKind::SignalTaken | EntryKind::QuestionTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
+            EntryKind::SignalTaken | EntryKind::QuestionTaken => {
+                Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() }
+            }
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
             EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
             EntryKind::Patched => Outcome::Patched(true),
             EntryKind::Published | EntryKind::Appended | EntryKind::Answered => Outcome::Given(None),
-            EntryKind::SendRefused | EntryKind::AppendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::SendRefused | EntryKind::AppendRefused => {
+                Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into())
+            }
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
             EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),

@@ -3,7 +3,7 @@
 use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
-use outlive_core::output::{AnswerRecord, Origin, OutputContent, QuestionKey};
+use outlive_core::output::{AnswerRecord, AppendedBy, OutputContent, QuestionKey};
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::store::commit::{Refusal, Write};
@@ -42,8 +42,8 @@ fn step(machine: &mut Machine, retry: Option<Retry>) -> Slot {
     begin(machine, OpKind::Step, "ask", Spec::Step(spec))
 }
 
-fn origin(attempt: u32) -> Origin {
-    Origin { op: "step:ask".into(), attempt }
+fn origin(attempt: u32) -> AppendedBy {
+    AppendedBy { op: "step:ask".into(), attempt }
 }
 
 /// Makes everything durable that is handed out, and returns it.
@@ -173,7 +173,7 @@ fn attempt_of_a_dropped_step_has_failed() {
 fn slot_of_another_operation_takes_no_appends() {
     let mut machine = machine(&[]);
     let slot = step(&mut machine, None);
-    assert!(!machine.appends(slot, &Origin { op: "step:other".into(), attempt: 1 }));
+    assert!(!machine.appends(slot, &AppendedBy { op: "step:other".into(), attempt: 1 }));
     assert!(!machine.appends(slot, &origin(2)));
     assert!(!machine.appends(Slot(9), &origin(1)));
 }
@@ -224,7 +224,8 @@ fn question_of_a_wait_that_lost_a_race_goes_to_the_next_wait() {
     machine.act(NOW);
     commit(&mut machine);
     machine.close(first);
-    let second = machine.open(OpKind::Question, base("", OpKind::Question, "price", Some("b")), "src/shop.rs:13".into());
+    let second =
+        machine.open(OpKind::Question, base("", OpKind::Question, "price", Some("b")), "src/shop.rs:13".into());
     let name = QuestionKey::new("price").into_name();
     machine.begin(second, Spec::Wait { name, timeout: None, accepts: |_| Ok(()) });
     machine.act(NOW);

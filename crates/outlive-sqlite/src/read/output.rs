@@ -1,7 +1,7 @@
 //! Reads what runs have given out, and whether the attempts behind it have failed.
 
 use outlive_core::id::{Epoch, Name};
-use outlive_core::output::{Origin, Output, OutputKey, OutputKind, OutputRead};
+use outlive_core::output::{AppendedBy, Output, OutputKey, OutputKind, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::store::page::Room;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -68,7 +68,7 @@ pub(crate) fn output(row: &Row<'_>) -> Result<Output, String> {
     let code = row::int(row, 0).and_then(|code| u8::try_from(code).ok()).unwrap_or(0);
     let kind = OutputKind::from_code(code)
         .ok_or_else(|| format!("output {item} of {name:?} has kind {code}, which this release does not know"))?;
-    let origin = row::optional_text(row, 6).map(|op| Origin { op: op.into(), attempt: row::count(row, 5) });
+    let origin = row::optional_text(row, 6).map(|op| AppendedBy { op: op.into(), attempt: row::count(row, 5) });
     let output = Output {
         key: OutputKey { kind, name: Name::recorded(&name), item },
         at: row::time(row, 3).unwrap_or_default(),

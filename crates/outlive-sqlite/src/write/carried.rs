@@ -49,7 +49,8 @@ fn send_all(batch: &mut Batch<'_>, writes: &[Write]) -> rusqlite::Result<Result<
 
 /// Returns the result of a commit or turn that was applied before: its writes are recognized by their tokens.
 pub(super) fn again(batch: &mut Batch<'_>, writes: &[Write]) -> rusqlite::Result<Answer> {
-    let answers: rusqlite::Result<_> = writes.iter().map(|write| send(batch, write, PriorAttempt::MaybeDurable)).collect();
+    let answers: rusqlite::Result<_> =
+        writes.iter().map(|write| send(batch, write, PriorAttempt::MaybeDurable)).collect();
     Ok(Answer::DoneWith(answers?))
 }
 

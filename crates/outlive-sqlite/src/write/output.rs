@@ -1,7 +1,7 @@
 //! Stores what runs give out: latest values, items of streams, answers, and the ends of attempts that appended.
 
 use outlive_core::id::Name;
-use outlive_core::output::{Origin, OutputContent, OutputKind, OutputWrite};
+use outlive_core::output::{AppendedBy, OutputContent, OutputKind, OutputWrite};
 use outlive_core::store::commit::{Answer, Refusal};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -52,7 +52,7 @@ pub(super) fn give(batch: &mut Batch<'_>, output: &OutputWrite, prior: PriorAtte
     };
     let row = output.to_row(offset);
     let (op, attempt) = match &row.origin {
-        Some(Origin { op, attempt }) => (Some(&**op), *attempt),
+        Some(AppendedBy { op, attempt }) => (Some(&**op), *attempt),
         None => (None, 0),
     };
     connection.prepare_cached(INSERT)?.execute(params![

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Cause, Entry, EntryKind, Status};
 use outlive_core::id::InstanceNum;
+use outlive_core::output::Output;
 use outlive_core::store::commit::{Commit, Write};
 
 use crate::words;
@@ -31,6 +32,7 @@ pub(super) enum Rule {
     Expected,
     SameOutcome,
     SameOthers,
+    SameOutputs,
     SameSteps,
     AtLeastOnceBound,
     ReplayStable,
@@ -85,6 +87,7 @@ pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
         return breach(Rule::SameOutcome, sentence);
     }
     compare_others(&ours.others, &theirs.others, &without)?;
+    compare_outputs(&ours.given, &theirs.given, &without)?;
     let interrupted = interrupted(played);
     let (ours, theirs) = (counts(&ours.effects), counts(&theirs.effects));
     // Whether the body of an interrupted step ran depends on the crash alone.
@@ -124,6 +127,26 @@ fn compare_others(ours: &[OtherRun], theirs: &[OtherRun], without: &str) -> Resu
             breach(Rule::SameOthers, sentence)
         }
     }
+}
+
+/// Compares what was given out: the same values and answers, and the same items in each stream. Branches that append to
+/// one stream may take turns differently.
+fn compare_outputs(ours: &[Output], theirs: &[Output], without: &str) -> Result<(), Breach> {
+    let words = |given: &[Output]| {
+        let of = |output: &Output| {
+            let (kind, name) = (output.key.kind, output.key.name.as_str());
+            format!("{kind:?} {name:?} {}", output.payload).to_lowercase()
+        };
+        let mut words: Vec<String> = given.iter().map(of).collect();
+        words.sort();
+        words.join(", ")
+    };
+    let (ours, theirs) = (words(ours), words(theirs));
+    if ours == theirs {
+        return Ok(());
+    }
+    let sentence = format!("what the run gives out differs: {ours} with these crashes, but {theirs} {without}");
+    breach(Rule::SameOutputs, sentence)
 }
 
 /// Compares a trial in which at-most-once steps were interrupted with the one without a crash: it may take a different

@@ -2,6 +2,7 @@
 
 mod children;
 mod family;
+mod give;
 mod meaning;
 mod perform;
 mod race;
@@ -14,6 +15,7 @@ use crate::simulate::Sim;
 
 use children::check_children;
 use family::Reach;
+use give::Give;
 pub(crate) use meaning::check;
 use perform::Programs;
 use share::Share;
@@ -53,6 +55,7 @@ pub(crate) enum Node {
     Shared(Share, String),
     Map(u64, Box<Node>),
     Reach(Reach),
+    Give(Give),
 }
 
 /// A random program, and the signals it needs.
@@ -158,6 +161,13 @@ impl Author<'_> {
     fn leaf(&mut self, may_wait: bool) -> Node {
         if !self.is_child && self.random.is(8) {
             return Node::Reach(self.reach());
+        }
+        if self.random.is(8) {
+            return Node::Give(match self.random.index(3) {
+                0 => Give::Publish(self.name()),
+                1 => Give::Append(self.name()),
+                _ => Give::Say(self.name(), u32::from(self.random.is(2))),
+            });
         }
         match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),

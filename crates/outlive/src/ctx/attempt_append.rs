@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use outlive_core::output::{Origin, OutputContent, OutputWrite};
+use outlive_core::output::{AppendedBy, OutputContent, OutputWrite};
 use outlive_core::store::commit::{Answer, Refusal};
 use outlive_core::workflow::Slot;
 
@@ -21,7 +21,7 @@ pub(super) struct AttemptSource {
     pub(super) resident: Arc<ResidentRun>,
     pub(super) slot: Slot,
     pub(super) step: Box<str>,
-    pub(super) origin: Origin,
+    pub(super) origin: AppendedBy,
 }
 
 impl Attempt {
@@ -29,7 +29,7 @@ impl Attempt {
     /// durable, so a step that awaits it cannot get ahead of the store.
     ///
     /// The item is not part of the run's journal. If the attempt fails or the process crashes, the next attempt appends
-    /// again, and whoever [reads](crate::Run::stream) the stream sees which items came from which attempt, and which
+    /// again, and a [reader](crate::Run::stream) of the stream sees which items came from which attempt, and which
     /// attempts have failed.
     ///
     /// ```

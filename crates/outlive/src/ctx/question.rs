@@ -114,8 +114,8 @@ impl<Q: DeserializeOwned, A> Future for WaitAsk<'_, Q, A> {
     }
 }
 
-/// The way to answer a question, from [`Ctx::wait_ask`]. If it is dropped, the question stays open, and whoever asked
-/// learns that it was not answered when the run ends.
+/// The way to answer a question, from [`Ctx::wait_ask`]. If it is dropped, the question stays open, and the caller that
+/// asked learns that it was not answered when the run ends.
 ///
 /// ```
 /// # use outlive::{Reply, prelude::*};
@@ -128,7 +128,7 @@ impl<Q: DeserializeOwned, A> Future for WaitAsk<'_, Q, A> {
 /// # }
 /// # fn main() { let _ = Engine::open("memory:").workflow("shop", shop); }
 /// ```
-#[must_use = "whoever asked waits for the answer; call `send`"]
+#[must_use = "the caller waits for the answer; call `send`"]
 pub struct Reply<A> {
     ctx: Ctx,
     name: Box<str>,
@@ -138,7 +138,7 @@ pub struct Reply<A> {
 }
 
 impl<A> Reply<A> {
-    /// Answers the question. The answer is recorded once, in the commit that stores it for whoever asked.
+    /// Answers the question. The answer is recorded once, in the commit that stores it for the caller that asked.
     ///
     /// ```
     /// # use outlive::prelude::*;

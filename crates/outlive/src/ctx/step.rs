@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::failure::{Cause, Failure};
-use outlive_core::output::Origin;
+use outlive_core::output::AppendedBy;
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, FailedStep, OpKind, Outcome, Polled, Spec, StepEnding, StepSpec};
@@ -538,7 +538,7 @@ where
                 resident: operation.resident.clone(),
                 slot,
                 step: operation.name().into(),
-                origin: Origin { op: identity(operation), attempt: attempt.number },
+                origin: AppendedBy { op: identity(operation), attempt: attempt.number },
             },
             hook: operation.resident.env.hook.clone(),
         };

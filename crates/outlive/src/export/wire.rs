@@ -6,6 +6,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::output::{AppendedBy, Output, OutputKey, OutputKind};
 use outlive_core::payload::{Payload, present};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::query::Instance;
@@ -81,6 +82,10 @@ pub(super) struct RunLine {
     inbox: Vec<MessageLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inbox_damage: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<OutputLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outputs_damage: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +126,23 @@ struct MessageLine {
     payload: Option<Box<RawValue>>,
 }
 
+#[derive(Serialize, Deserialize)]
+struct OutputLine {
+    kind: u8,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    item: u64,
+    at: i64,
+    epoch: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    op: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    attempt: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
+    payload: Box<RawValue>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -128,7 +150,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl RunLine {
     pub(super) fn of(run: &Exported) -> Self {
-        let Exported { instance, journal, inbox } = run;
+        let Exported { instance, journal, inbox, outputs } = run;
         let entries = journal.as_deref().unwrap_or_default();
         let messages = inbox.as_deref().unwrap_or_default();
         Self {
@@ -155,6 +177,8 @@ impl RunLine {
             journal_damage: journal.as_ref().err().cloned(),
             inbox: messages.iter().map(MessageLine::of).collect(),
             inbox_damage: inbox.as_ref().err().cloned(),
+            outputs: outputs.iter().flatten().map(OutputLine::of).collect(),
+            outputs_damage: outputs.as_ref().err().cloned(),
         }
     }
 
@@ -194,7 +218,11 @@ impl RunLine {
             owner: Epoch(0),
             wake: self.wake.map(Timestamp::from_millis),
         };
-        Ok(Exported { instance, journal, inbox })
+        let outputs = match self.outputs_damage {
+            Some(damage) => Err(damage),
+            None => Ok(self.outputs.into_iter().map(OutputLine::into_output).collect::<Result<_, _>>()?),
+        };
+        Ok(Exported { instance, journal, inbox, outputs })
     }
 }
 
@@ -257,6 +285,35 @@ impl MessageLine {
         let message = Message::from_parts(self.kind, self.text.as_deref(), payload)
             .map_err(|unknown| format!("message {}: {unknown}", self.pos))?;
         Ok(Inbound { pos: self.pos, at: Timestamp::from_millis(self.at), message })
+    }
+}
+
+impl OutputLine {
+    fn of(output: &Output) -> Self {
+        Self {
+            kind: output.key.kind as u8,
+            name: output.key.name.to_string(),
+            item: output.key.item,
+            at: output.at.as_millis(),
+            epoch: output.epoch.0,
+            op: output.origin.as_ref().map(|origin| origin.op.to_string()),
+            attempt: output.origin.as_ref().map_or(0, |origin| origin.attempt),
+            failed: output.is_failed,
+            payload: raw(&output.payload),
+        }
+    }
+
+    fn into_output(self) -> Result<Output, String> {
+        let (code, attempt) = (self.kind, self.attempt);
+        let kind = OutputKind::from_code(code).ok_or_else(|| format!("output {}: no such kind: {code}", self.item))?;
+        Ok(Output {
+            key: OutputKey { kind, name: Name::recorded(&self.name), item: self.item },
+            at: Timestamp::from_millis(self.at),
+            epoch: Epoch(self.epoch),
+            payload: payload(&self.payload),
+            origin: self.op.map(|op| AppendedBy { op: op.into(), attempt }),
+            is_failed: self.failed,
+        })
     }
 }
 

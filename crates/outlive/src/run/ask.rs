@@ -46,13 +46,13 @@ impl<O> Run<O> {
     /// # Errors
     /// [`Error::Unanswered`] if the run ends without answering, [`Error::Status`] if it has ended before,
     /// [`Error::QuestionRefused`] if it cannot read the question, [`Error::Stuck`] if it is stuck,
-    /// [`Error::NotHandled`] after a [limit](Question::wait), and [`Error::Payload`] if the answer does not deserialize
+    /// [`Error::NotHandled`] after a [limit](RunQuestion::wait), and [`Error::Payload`] if the answer does not deserialize
     /// as an `A`.
     pub fn ask<Q: Recordable + ?Sized, A: DeserializeOwned>(
         &self,
         name: impl QuestionNamed<Q, A>,
         question: &Q,
-    ) -> Question<A> {
+    ) -> RunQuestion<A> {
         let name = name.as_name();
         let message = Name::new("question name", name).map_err(Error::from).and_then(|name| {
             let what = format!("question {:?}", name.as_str());
@@ -60,7 +60,7 @@ impl<O> Run<O> {
         });
         let (shared, id, name) = (self.shared.clone(), self.id.clone(), name.to_owned());
         let call = AskedQuestion { shared, id, num: self.num, name, message, dedup: None, limit: None };
-        Question { call: PendingCall::new(call), answer: PhantomData }
+        RunQuestion { call: PendingCall::new(call), answer: PhantomData }
     }
 }
 
@@ -75,17 +75,17 @@ impl<O> Run<O> {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("shop", shop).start().await?;
 /// # let run = engine.start(shop, &2).await?;
-/// let question: outlive::Question<u32> = run.ask("price", "tea");
+/// let question: outlive::RunQuestion<u32> = run.ask("price", "tea");
 /// assert_eq!(question.await?, 2); // it is asked here
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is asked until this is awaited"]
-pub struct Question<A> {
+pub struct RunQuestion<A> {
     call: PendingCall<AskedQuestion, Result<Payload, Error>>,
     answer: PhantomData<fn() -> A>,
 }
 
-impl<A> Question<A> {
+impl<A> RunQuestion<A> {
     /// Sets a deduplication key: a second question of this name and key is not asked again, and gets the answer of the
     /// first.
     ///
@@ -131,7 +131,7 @@ impl<A> Question<A> {
     }
 }
 
-impl<A: DeserializeOwned> Future for Question<A> {
+impl<A: DeserializeOwned> Future for RunQuestion<A> {
     type Output = Result<A, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -95,7 +95,6 @@ impl<O> Run<O> {
     /// }
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn watch<T>(&self, name: &str) -> ValueWatch<T> {
         let reader = OutputReader::new(self.cursor(OutputKind::Value, name));
         ValueWatch { reader, is_over: false, value: PhantomData }
@@ -118,7 +117,6 @@ impl<O> Run<O> {
     /// }
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn stream<T>(&self, name: &str) -> ItemStream<T> {
         let reader = OutputReader::new(self.cursor(OutputKind::Item, name));
         ItemStream { reader, is_over: false, value: PhantomData }

@@ -43,6 +43,7 @@ mod kit_on_sqlite;
 mod logs;
 mod old_names;
 mod outputs;
+mod outputs_crashes;
 mod owners;
 mod panics;
 mod parked;

@@ -162,7 +162,10 @@ async fn bad_questions_are_typed_errors_and_reach_nobody() {
     assert_eq!(codes, ["name", "name", "payload", "payload_too_large", "name", "duration"]);
     test.settle().await;
     assert!(run.journal().await.unwrap().is_empty());
-    assert!(run.ask::<i64, String>("add", &1).await.is_err_and(|error| error.code() == "payload"), "a number is no text");
+    assert!(
+        run.ask::<i64, String>("add", &1).await.is_err_and(|error| error.code() == "payload"),
+        "a number is no text"
+    );
 }
 
 #[tokio::test]

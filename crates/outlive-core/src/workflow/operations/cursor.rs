@@ -101,7 +101,7 @@ impl<'a> OpCursor<'a> {
         };
         fill(entry);
         if self.get().is_some_and(|op| op.has_appended) {
-            output::end_attempt(self, kind);
+            output::end_attempt(self.ops, self.slot, kind, self.now);
         }
     }
 }

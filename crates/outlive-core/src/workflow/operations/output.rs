@@ -1,7 +1,7 @@
 //! Outputs: what a run publishes, appends and replies, in the commit of the entry that records it.
 
 use crate::journal::EntryKind;
-use crate::output::{AnswerRecord, Origin, OutputContent, OutputWrite};
+use crate::output::{AnswerRecord, AppendedBy, OutputContent, OutputWrite};
 use crate::store::commit::Write;
 use crate::time::Timestamp;
 use crate::workflow::Slot;
@@ -9,7 +9,6 @@ use crate::workflow::op::{Op, OpPhase};
 use crate::workflow::spec::Outcome;
 
 use super::Operations;
-use super::cursor::OpCursor;
 
 /// Returns the kind of entry that records an output, and what the entry keeps of it. Items are kept in their stream
 /// only.
@@ -23,27 +22,29 @@ pub(super) fn recorded(content: &OutputContent) -> (EntryKind, Outcome) {
 }
 
 /// Records how an attempt ended that has appended something, together with its entry.
-pub(super) fn end_attempt(op: &mut OpCursor<'_>, kind: EntryKind) {
+pub(super) fn end_attempt(ops: &mut Operations, slot: Slot, kind: EntryKind, now: Timestamp) {
     let is_kept = match kind {
         EntryKind::StepDone => true,
         EntryKind::AttemptFailed | EntryKind::StepFailed | EntryKind::FallingBack | EntryKind::OpCancelled => false,
         _ => return,
     };
-    let Some(Op { phase: OpPhase::Working { attempt, .. }, key, has_appended, .. }) = op.get_mut() else { return };
-    let origin = Origin { op: key.clone(), attempt: *attempt };
+    let Some(Op { phase: OpPhase::Working { attempt, .. }, key, has_appended, .. }) = ops.table.get_mut(slot) else {
+        return;
+    };
+    let origin = AppendedBy { op: key.clone(), attempt: *attempt };
     *has_appended = false;
-    send_end(op.ops, origin, is_kept, op.now);
+    send_end(ops, origin, is_kept, now);
 }
 
 /// Records that an attempt was given up because its step was dropped. This goes with the next commit; without one, the
 /// run ends or pauses, which shows it too.
 pub(super) fn abandon(ops: &mut Operations, op: &Op) {
     if let OpPhase::Working { attempt, started } = op.phase {
-        send_end(ops, Origin { op: op.key.clone(), attempt }, false, started);
+        send_end(ops, AppendedBy { op: op.key.clone(), attempt }, false, started);
     }
 }
 
-fn send_end(ops: &mut Operations, origin: Origin, is_kept: bool, at: Timestamp) {
+fn send_end(ops: &mut Operations, origin: AppendedBy, is_kept: bool, at: Timestamp) {
     let end = OutputWrite::carried(OutputContent::AttemptEnd { origin, is_kept }, at, 0);
     ops.recorder.send([Write::Output(end.into())]);
 }
@@ -57,7 +58,7 @@ pub(super) fn refuse_question(ops: &mut Operations, question: u64, problem: Stri
 
 impl Operations {
     /// Notes that an attempt of a step is about to append something. Returns `false` if that attempt is over.
-    pub(in crate::workflow) fn appends(&mut self, slot: Slot, origin: &Origin) -> bool {
+    pub(in crate::workflow) fn appends(&mut self, slot: Slot, origin: &AppendedBy) -> bool {
         match self.table.get_mut(slot) {
             Some(op)
                 if op.key == origin.op

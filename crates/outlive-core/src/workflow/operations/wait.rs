@@ -9,9 +9,9 @@ use crate::workflow::op::OpPhase;
 use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::{Operations, output};
 use super::cursor::OpCursor;
 use super::table::OpTable;
+use super::{Operations, output};
 
 /// Begins a wait, or ends it at once if there is a signal for it.
 pub(super) fn begin(wait: &mut OpCursor<'_>, name: &str, limit: Option<Timestamp>) {

@@ -6,6 +6,7 @@ use outlive::{EntryKind, Status};
 
 use crate::simulate::{Effect, End, EndedRun};
 
+use super::give::check_said;
 use super::{Node, Program, Reach};
 
 /// Checks the final state of a run against what its program means.
@@ -15,6 +16,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     check_order(program, id, end)?;
     check_losers(program, id, end)?;
     check_shared(program, id, end)?;
+    check_said(run)?;
     match run.status {
         Status::Completed => {
             let output: Vec<String> = run.output().ok_or("its output is not a list of strings")?;
@@ -51,7 +53,7 @@ impl Node {
             Self::Hang(name) => is_next(&[format!("{name} timed out")]),
             Self::Limited(name) => is_next(&[name.clone(), format!("{name} timed out")]),
             Self::Fallback(name) => is_next(&[format!("{name} fell back")]),
-            Self::Sleep(_) => BTreeSet::from([0]),
+            Self::Sleep(_) | Self::Give(_) => BTreeSet::from([0]),
             Self::Wait(name) | Self::WaitFor(name, _) => {
                 let may_end = matches!(self, Self::WaitFor(..));
                 let is_so = |text: &String| {

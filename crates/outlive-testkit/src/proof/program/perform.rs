@@ -7,6 +7,7 @@ use std::task::Poll;
 use outlive::prelude::*;
 
 use super::family::reach;
+use super::give::give;
 use super::race::{Coin, Race};
 use super::share::share;
 use super::{Node, Program, Reach};
@@ -93,6 +94,7 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 Ok(ctx.map(0..*times, |i| *i, one).concurrency(2).await?.concat())
             }
             Node::Reach(node) => perform_reach(ctx, node).await,
+            Node::Give(node) => give(&ctx, node).await,
             step => Ok(vec![perform_step(&ctx, step).await?]),
         }
     })

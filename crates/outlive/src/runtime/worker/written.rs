@@ -57,7 +57,6 @@ impl WriteListener for Worker {
                     self.services.replies.drop_all_of(turn.num);
                 }
             }
-            (Write::Output(output), Answer::Given { .. }) => self.services.waiters.changed(output.num),
             (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
             (Write::Reopen(reopen), Answer::Done) => {
                 // It is due now, but only the store knows its number.
@@ -74,7 +73,7 @@ impl WriteListener for Worker {
                 self.committed(commit);
                 self.carried(&commit.writes, answers);
             }
-            _ => {}
+            (other, _) => self.gave(other),
         }
     }
 
@@ -95,6 +94,13 @@ impl Worker {
     /// Passes on what a commit or turn has sent to other instances.
     fn carried(&self, writes: &[Write], answers: &mut [Answer]) {
         writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
+    }
+
+    /// Notifies those who wait for what a run gives out.
+    fn gave(&self, write: &Write) {
+        if let Write::Output(output) = write {
+            self.services.waiters.changed(output.num);
+        }
     }
 
     fn committed(&self, commit: &Commit) {
