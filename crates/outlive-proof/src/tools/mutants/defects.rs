@@ -8,6 +8,7 @@
 
 mod family;
 mod memory;
+mod outputs;
 mod runtime;
 mod sqlite;
 mod workflow;
@@ -85,7 +86,9 @@ pub mod duration;",
 
 /// All defects.
 pub(super) fn all() -> impl Iterator<Item = &'static Defect> {
-    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, runtime::DEFECTS].into_iter().flatten()
+    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, outputs::DEFECTS, runtime::DEFECTS]
+        .into_iter()
+        .flatten()
 }
 
 /// Puts all defects into the files of the workspace, which are given by their paths from its root. The error names
