@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use self::job::{dead, flush, list as jobs, queue, send, show as job_show, trigger};
-use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate, tree};
+use self::run::{
+    ask, cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, stream, terminate, tree, value,
+};
 use self::store::{bench, check, doctor, events, export};
 use crate::demo;
 use crate::error::CliError;
@@ -32,6 +34,12 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Send a named value to a run, to be received by its `wait`
     Signal(signal::SignalArgs),
+    /// Ask a run a question, to be answered by its `wait_ask`
+    Ask(ask::AskArgs),
+    /// Print what a run has published
+    Value(value::ValueArgs),
+    /// Print the items of a stream of a run, and follow it
+    Stream(stream::StreamArgs),
     /// Ask a run to end; it may clean up first
     Cancel(EndArgs),
     /// End a run at once, without cleanup, or remove an instance of a job
@@ -88,6 +96,9 @@ impl Command {
             Self::Tree(args) => tree::run(&args, out).await,
             Self::Start(args) => start::run(&args, out).await,
             Self::Signal(args) => signal::run(&args, out).await,
+            Self::Ask(args) => ask::run(&args, out).await,
+            Self::Value(args) => value::run(&args, out).await,
+            Self::Stream(args) => stream::run(&args, out).await,
             Self::Cancel(args) => cancel::run(&args, out).await,
             Self::Terminate(args) => terminate::run(&args, out).await,
             Self::Retry(args) => retry::run(&args, out).await,

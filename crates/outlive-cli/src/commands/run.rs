@@ -1,5 +1,6 @@
 //! Commands about runs.
 
+pub(super) mod ask;
 pub(super) mod cancel;
 pub(super) mod pause;
 pub(super) mod ps;
@@ -10,5 +11,7 @@ pub(super) mod retry;
 pub(super) mod show;
 pub(super) mod signal;
 pub(super) mod start;
+pub(super) mod stream;
 pub(super) mod terminate;
 pub(super) mod tree;
+pub(super) mod value;

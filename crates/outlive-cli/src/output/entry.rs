@@ -45,7 +45,7 @@ impl EntryPayload {
             },
             EntryKind::CancelTaken => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
             EntryKind::Sent => entry.sent_to().map_or(Self::Value(payload), Self::Sent),
-            EntryKind::SendRefused => match payload.decode::<RecordedRefusal>() {
+            EntryKind::SendRefused | EntryKind::AppendRefused => match payload.decode::<RecordedRefusal>() {
                 Ok(refusal) => Self::SendRefused { why: refusal.sentence(), id: refusal.id },
                 Err(_) => Self::Value(payload),
             },
@@ -106,6 +106,7 @@ impl RecordedRefusal {
             "conflict" => format!("the id belongs to a run of {detail:?}"),
             "taken" => "the id is taken".to_owned(),
             "child" => format!("it is a child of {detail:?}"),
+            "full" => format!("it has {detail} items, which is its limit"),
             _ => why.clone(),
         }
     }
@@ -116,7 +117,11 @@ impl RecordedRefusal {
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
     let has_position = matches!(
         entry.kind,
-        EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::ChildEnded
+        EntryKind::SignalTaken
+            | EntryKind::QuestionTaken
+            | EntryKind::SignalRefused
+            | EntryKind::SignalDiscarded
+            | EntryKind::ChildEnded
     );
     entry.due.filter(|_| !has_position)
 }
