@@ -18,3 +18,5 @@ pub(crate) mod simultaneous_wakes;
 pub(crate) mod sink;
 #[cfg(feature = "workloads")]
 pub(crate) mod start_latency;
+#[cfg(feature = "workloads")]
+pub(crate) mod stream;
