@@ -14,6 +14,7 @@ mod following;
 mod hostile;
 mod jobs;
 mod listing;
+mod outputs;
 mod readonly;
 mod shop;
 mod unexecuted;

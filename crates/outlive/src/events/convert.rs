@@ -94,6 +94,19 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
         EntryKind::Retried => LifecycleKind::RunRetried,
         EntryKind::Reopened => LifecycleKind::RunReopened,
+        _ => return of_output(entry),
+    })
+}
+
+/// Returns the event of an entry about what the run gives out. `None` for a kind that a later release has added.
+fn of_output(entry: &Entry) -> Option<LifecycleKind> {
+    let (name, operation) = (unescaped(ParsedIdentity::of(&entry.op).name), entry.op.to_string());
+    Some(match entry.kind {
+        EntryKind::Published => LifecycleKind::ValuePublished { value: name, operation },
+        EntryKind::Appended => LifecycleKind::ItemAppended { stream: name, operation },
+        EntryKind::AppendRefused => LifecycleKind::AppendRefused { stream: name, operation },
+        EntryKind::QuestionTaken => LifecycleKind::QuestionTaken { question: name, operation },
+        EntryKind::Answered => LifecycleKind::QuestionAnswered { question: name, operation },
         _ => return None,
     })
 }

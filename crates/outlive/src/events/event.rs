@@ -193,6 +193,11 @@ impl fmt::Display for LifecycleKind {
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
             | Self::RunPatched { operation, .. }
+            | Self::ValuePublished { operation, .. }
+            | Self::ItemAppended { operation, .. }
+            | Self::AppendRefused { operation, .. }
+            | Self::QuestionTaken { operation, .. }
+            | Self::QuestionAnswered { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

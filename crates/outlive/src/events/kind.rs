@@ -237,6 +237,46 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// The run has published a value.
+    #[serde(rename = "value.published")]
+    ValuePublished {
+        /// The name of the value.
+        value: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has appended an item to a stream.
+    #[serde(rename = "item.appended")]
+    ItemAppended {
+        /// The name of the stream.
+        stream: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// An item was not appended, because the stream is full.
+    #[serde(rename = "append.refused")]
+    AppendRefused {
+        /// The name of the stream.
+        stream: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has taken a question.
+    #[serde(rename = "question.taken")]
+    QuestionTaken {
+        /// The name of the question.
+        question: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has answered a question.
+    #[serde(rename = "question.answered")]
+    QuestionAnswered {
+        /// The name of the question.
+        question: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
     /// An instance of a job was created.
     #[serde(rename = "job.started")]
     JobStarted {
@@ -391,6 +431,11 @@ impl LifecycleKind {
             Self::ChildEnded { .. } => "child.ended",
             Self::EffectSent { .. } => "effect.sent",
             Self::EffectRefused { .. } => "effect.refused",
+            Self::ValuePublished { .. } => "value.published",
+            Self::ItemAppended { .. } => "item.appended",
+            Self::AppendRefused { .. } => "append.refused",
+            Self::QuestionTaken { .. } => "question.taken",
+            Self::QuestionAnswered { .. } => "question.answered",
             Self::JobStarted { .. } => "job.started",
             Self::JobExecuted { .. } => "job.executed",
             Self::JobFailed { .. } => "job.failed",

@@ -349,3 +349,25 @@ async fn values_and_streams_are_read_live_from_another_process() {
     assert_eq!(run.stream::<String>("items").read(10).await.unwrap().len(), 3);
     engine.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn everything_given_out_is_a_lifecycle_event_and_none_is_missing() {
+    async fn all(ctx: Ctx, _: ()) -> Result<()> {
+        ctx.publish("state", &1).await?;
+        ctx.append("log", &1).max_items(1).await?;
+        let _ = ctx.append("log", &2).max_items(1).await;
+        let (_, reply) = ctx.wait_ask::<u32, u32>("price").await?;
+        Ok(reply.send(&5).await?)
+    }
+    let test = TestEngine::new(|engine| engine.workflow("all", all)).await;
+    let mut events = test.events().committed().await.unwrap();
+    let run = test.start(all, &()).await.unwrap();
+    assert_eq!(run.ask::<u32, u32>("price", &1).await.unwrap(), 5);
+    test.result(&run).await.unwrap();
+    let seen = events.read(100).await.unwrap();
+    assert!(seen.iter().map(|event| event.number).eq(1..=seen.len() as u64), "{seen:?}");
+    let types: Vec<&str> = seen.iter().map(|event| event.kind.as_str()).collect();
+    for expected in ["value.published", "item.appended", "append.refused", "question.taken", "question.answered"] {
+        assert!(types.contains(&expected), "{expected} in {types:?}");
+    }
+}

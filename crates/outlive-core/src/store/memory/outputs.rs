@@ -24,38 +24,40 @@ impl Rows {
         let Some(row) = self.instances.get_mut(&output.num) else { return Answer::Refused(Refusal::NotFound) };
         let offset = match &output.content {
             OutputContent::Item { name, max_items, .. } => {
-                if let Some(offset) = row.offset_of(name, output.token) {
-                    return Answer::Given { num: output.num, item: offset };
+                if let Some(item) = row.items_by_token.get(&output.token).copied() {
+                    return Answer::Given { num: output.num, item };
                 }
-                let offset = row.items(name, 0).count() as u64;
+                let offset = row.last(OutputKind::Item, name).map_or(0, |last| last.item + 1);
                 if offset >= *max_items {
                     return Answer::Refused(Refusal::Full { max_items: *max_items });
                 }
+                row.items_by_token.insert(output.token, offset);
                 offset
             }
             OutputContent::Value { name, version, .. } => {
-                let is_older = |key: &OutputKey| key.kind == OutputKind::Value && key.name == *name;
-                if row.outputs.keys().any(|key| is_older(key) && key.item > *version) {
-                    return Answer::Given { num: output.num, item: *version };
+                if let Some(last) = row.last(OutputKind::Value, name).cloned() {
+                    if last.item > *version {
+                        return Answer::Given { num: output.num, item: *version };
+                    }
+                    row.outputs.remove(&last);
                 }
-                row.outputs.retain(|key, _| !is_older(key));
                 0
             }
             OutputContent::Answer { .. } | OutputContent::AttemptEnd { .. } => 0,
         };
         let stored = output.to_row(offset);
         let item = stored.key.item;
-        row.outputs.insert(stored.key.clone(), (output.token, stored));
+        row.outputs.insert(stored.key.clone(), stored);
         Answer::Given { num: output.num, item }
     }
 
     pub(super) fn outputs(&self, num: InstanceNum, read: &OutputRead, limit: usize) -> Vec<Output> {
         let Some(row) = self.instances.get(&num) else { return Vec::new() };
         let found: Vec<_> = match read {
-            OutputRead::Of { kind, name, from } => row.of(*kind, name, *from).collect(),
+            OutputRead::Of { kind, name, from } => row.of(*kind, name, *from).take(limit).collect(),
             OutputRead::All { after } => {
                 let after = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-                row.outputs.range((after, Bound::Unbounded)).map(|(_, (_, output))| output).collect()
+                row.outputs.range((after, Bound::Unbounded)).map(|(_, output)| output).take(limit).collect()
             }
         };
         page::fill(found.into_iter().map(|output| row.judged(output)), limit)
@@ -63,20 +65,14 @@ impl Rows {
 }
 
 impl Row {
-    fn of(&self, kind: OutputKind, name: &Name, from: u64) -> impl Iterator<Item = &Output> {
+    fn of(&self, kind: OutputKind, name: &Name, from: u64) -> impl DoubleEndedIterator<Item = &Output> {
         let key = |item| OutputKey { kind, name: name.clone(), item };
-        self.outputs.range(key(from)..=key(u64::MAX)).map(|(_, (_, output))| output)
+        self.outputs.range(key(from)..=key(u64::MAX)).map(|(_, output)| output)
     }
 
-    fn items(&self, name: &Name, from: u64) -> impl Iterator<Item = &Output> {
-        self.of(OutputKind::Item, name, from)
-    }
-
-    /// Returns the place of an item that was stored with this token.
-    fn offset_of(&self, name: &Name, token: u64) -> Option<u64> {
-        let key = |item| OutputKey { kind: OutputKind::Item, name: name.clone(), item };
-        let mut items = self.outputs.range(key(0)..=key(u64::MAX));
-        items.find(|(_, (stored, _))| *stored == token).map(|(key, _)| key.item)
+    /// Returns the place of the last output of this kind and name.
+    fn last(&self, kind: OutputKind, name: &Name) -> Option<&OutputKey> {
+        self.of(kind, name, 0).next_back().map(|output| &output.key)
     }
 
     /// Notes whether the attempt that appended an item has failed.
@@ -84,7 +80,7 @@ impl Row {
         let end = output.origin.as_ref().and_then(|origin| {
             let name = Name::recorded(&origin.op);
             let key = OutputKey { kind: OutputKind::AttemptEnd, name, item: u64::from(origin.attempt) };
-            self.outputs.get(&key).map(|(_, end)| (end.epoch, end.payload.as_str() == "true"))
+            self.outputs.get(&key).map(|end| (end.epoch, end.payload.as_str() == "true"))
         });
         output.clone().judged(end, self.instance.owner)
     }

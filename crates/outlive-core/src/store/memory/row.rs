@@ -28,15 +28,18 @@ pub(super) struct Row {
     pub(super) keys: BTreeMap<Name, u64>,
     /// Events that are taken by priority instead of arrival, with the time they were accepted.
     pub(super) queue: BTreeMap<(Spot, u64), (Timestamp, Event)>,
-    /// What it has given out, each with its token.
-    pub(super) outputs: BTreeMap<OutputKey, (u64, Output)>,
+    /// What it has given out.
+    pub(super) outputs: BTreeMap<OutputKey, Output>,
+    /// The place of each item in its stream, by the token of its write.
+    pub(super) items_by_token: BTreeMap<u64, u64>,
 }
 
 impl Row {
     pub(super) fn new(instance: Instance, token: u64) -> Self {
         let (entries, inbox) = (Vec::new(), BTreeMap::new());
         let (tokens, keys, queue) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { instance, token, entries, inbox, tokens, keys, queue, outputs: BTreeMap::new() }
+        let (outputs, items_by_token) = (BTreeMap::new(), BTreeMap::new());
+        Self { instance, token, entries, inbox, tokens, keys, queue, outputs, items_by_token }
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -24,8 +24,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         edits: &[
             Edit {
                 file: MEMORY,
-                original: "if let Some(offset) = row.offset_of(name, output.token) {",
-                replacement: r#"if let Some(offset) = row.offset_of(name, output.token)
+                original: "if let Some(item) = row.items_by_token.get(&output.token).copied() {",
+                replacement: r#"if let Some(item) = row.items_by_token.get(&output.token).copied()
                     && !crate::defect::is_on("ItemStoredAgain")
                 {"#,
             },
@@ -43,11 +43,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A published value does not replace the last one. Breaks P1.",
         edits: &[Edit {
             file: MEMORY,
-            original: "row.outputs.retain(|key, _| !is_older(key));",
-            replacement: r#"if crate::defect::is_on("OldValueKept") && row.outputs.keys().any(is_older) {
-                    return Answer::Given { num: output.num, item: *version };
-                }
-                row.outputs.retain(|key, _| !is_older(key));"#,
+            original: "if last.item > *version {",
+            replacement: r#"if last.item > *version || crate::defect::is_on("OldValueKept") {"#,
         }],
     },
 ];
