@@ -1,6 +1,7 @@
 //! Differential testing: the same random writes to two stores must return the same results and leave the same contents.
 
 mod jobs;
+mod outputs;
 
 use std::sync::Arc;
 
@@ -91,7 +92,8 @@ impl Author {
 
     fn write(&mut self) -> Write {
         self.ticks += 1;
-        match self.random.below(140) {
+        match self.random.below(146) {
+            140..146 => self.lone_output(),
             100..115 => Write::Push(self.push()),
             115..133 => self.turn(),
             133..138 => Write::ResolveDeadLetters(self.resolve()),
@@ -158,12 +160,16 @@ impl Author {
         let seq_before = if self.random.is(12) { seq_last + 1 } else { seq_last };
         let count = u64::try_from(self.random.below(3)).unwrap_or(0);
         let gap = u64::from(self.random.is(20));
-        let entries = (1..=count).map(|more| self.entry(seq_before + more + gap)).collect();
+        let entries: Vec<Entry> = (1..=count).map(|more| self.entry(seq_before + more + gap)).collect();
         let mut taken = positions.clone();
         taken.retain(|_| self.random.is(2));
         let has_state = self.random.is(2);
         let state = has_state.then(|| self.state(&positions));
-        let writes = (0..self.random.below(9).saturating_sub(6)).map(|_| self.nested()).collect();
+        let mut writes: Vec<Write> = (0..self.random.below(9).saturating_sub(6)).map(|_| self.nested()).collect();
+        // Without an entry, a repeated commit cannot be told from the first.
+        if !entries.is_empty() && self.random.is(3) {
+            writes.push(self.output(num, seq_before + count));
+        }
         Commit { num, epoch: self.epoch_or_not(15), seq_before, entries, taken, writes, state }
     }
 

@@ -87,7 +87,7 @@ pub struct RunQuestion<A> {
 
 impl<A> RunQuestion<A> {
     /// Sets a deduplication key: a second question of this name and key is not asked again, and gets the answer of the
-    /// first.
+    /// first. A run that has ended takes no questions, with or without a key.
     ///
     /// ```
     /// # use outlive::prelude::*;

@@ -21,7 +21,7 @@ impl Rows {
 
     /// Stores an output that a commit carries, or that was checked before.
     pub(super) fn give(&mut self, output: &OutputWrite) -> Answer {
-        let Some(row) = self.instances.get_mut(&output.num) else { return Answer::Refused(Refusal::NotFound) };
+        let Some(row) = self.instances.get_mut(&output.num) else { return Answer::Fenced };
         let offset = match &output.content {
             OutputContent::Item { name, max_items, .. } => {
                 if let Some(item) = row.items_by_token.get(&output.token).copied() {
