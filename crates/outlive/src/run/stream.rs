@@ -211,7 +211,7 @@ impl<T: DeserializeOwned> StreamItem<T> {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// # let engine = Engine::open("memory:").workflow("count", count).start().await?;
 /// let run = engine.start(count, &3).await?;
-/// let numbers: Vec<u32> = run.stream("numbers").map_ok(|item| item.value).try_collect().await?;
+/// let numbers: Vec<u32> = run.stream::<u32>("numbers").map_ok(|item| item.value).try_collect().await?;
 /// assert_eq!(numbers, [0, 1, 2]);
 /// # Ok(()) }
 /// ```
