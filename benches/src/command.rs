@@ -15,8 +15,8 @@ use crate::workloads::curves::{in_flight, journal_length, sleepers};
 use crate::workloads::jobs::{debounce_events, pool_events, recurring_jobs, task_events};
 use crate::workloads::process::{idle, kill_and_resume, kills, lists, resident, sleeping_runs, soak, waiters};
 use crate::workloads::runs::{
-    children, concurrency_levels, crowded_store, journal_replay, many_short_runs, one_long_run, signal_latency,
-    simultaneous_wakes, sink, start_latency,
+    children, concurrency_levels, crowded_store, journal_replay, many_short_runs, one_long_run, purge, rewind,
+    signal_latency, simultaneous_wakes, sink, start_latency, stream,
 };
 
 /// Measures Outlive on this machine and disk.
@@ -100,6 +100,12 @@ enum Workload {
     TaskEvents,
     /// One parent that runs n children, a hundred at a time
     Children,
+    /// n/50 short runs in a file from which n ended runs are being removed
+    Purge,
+    /// n items appended to one stream by a step, and read live
+    Stream,
+    /// n runs that have ended, rewound by filter
+    Rewind,
     /// n runs in long steps, killed twice and recovered
     Kills,
     /// Lists and counts in a file with n finished runs
@@ -141,9 +147,12 @@ impl Workload {
         match self {
             Self::OneLongRun | Self::StartLatency | Self::Waiters => 1_000,
             Self::SimultaneousWakes | Self::DebounceEvents | Self::RecurringJobs | Self::TaskEvents => 100_000,
+            Self::Stream => 100_000,
             Self::PoolEvents => 200_000,
-            Self::SleepingRuns | Self::CrowdedStore | Self::Sleepers | Self::Lists | Self::Idle => 1_000_000,
-            Self::JournalReplay | Self::SignalLatency | Self::Kills | Self::Children => 10_000,
+            Self::SleepingRuns | Self::CrowdedStore | Self::Sleepers | Self::Lists | Self::Idle | Self::Purge => {
+                1_000_000
+            }
+            Self::JournalReplay | Self::SignalLatency | Self::Kills | Self::Children | Self::Rewind => 10_000,
             Self::Soak => 500,
             Self::JournalLength => 320_000,
             Self::Floor => 2 * floor::SYNCS as u64,
@@ -173,6 +182,9 @@ impl Workload {
             Self::RecurringJobs => recurring_jobs::run(setup).await,
             Self::TaskEvents => task_events::run(setup).await,
             Self::Children => children::run(setup).await,
+            Self::Purge => purge::run(setup).await,
+            Self::Stream => stream::run(setup).await,
+            Self::Rewind => rewind::run(setup).await,
             Self::Kills => kills::run(setup).await,
             Self::Lists => lists::run(setup).await,
             Self::Resident => resident::run(setup).await,

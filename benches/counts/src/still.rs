@@ -10,6 +10,7 @@ use outlive::clock::Clock;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
@@ -205,5 +206,9 @@ impl Query for StillStore {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.ask(self.store.reply(pos))
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.ask(self.store.outputs(num, read, limit))
     }
 }

@@ -37,7 +37,7 @@ enum Place {
 use Place::{Crowd, New};
 
 /// All workloads in order. W5 creates the crowd of sleepers; later ones reuse it.
-const STAGES: [Stage; 26] = [
+const STAGES: [Stage; 29] = [
     Stage("floor", 1, New),
     Stage("w1", 4, New),
     Stage("w2", 2, New),
@@ -52,6 +52,9 @@ const STAGES: [Stage; 26] = [
     Stage("j3", 125, New),
     Stage("j4", 5, New),
     Stage("children", 10, New),
+    Stage("purge", 60, New),
+    Stage("stream", 10, New),
+    Stage("rewind", 10, New),
     Stage("kills", 10, New),
     Stage("resident", 2, New),
     Stage("waiters", 30, New),

@@ -18,7 +18,7 @@ pub(crate) enum Bound {
 
 use Bound::{AtLeast, AtMost};
 
-pub(crate) const TARGETS: [Target; 32] = [
+pub(crate) const TARGETS: [Target; 35] = [
     Target { workload: "w1", figure: "steps_per_sec", bound: AtLeast(150_000.0) },
     Target { workload: "w1", figure: "cpu_us_per_step", bound: AtMost(8.0) },
     Target { workload: "w2", figure: "ratio_to_floor", bound: AtMost(2.0) },
@@ -37,6 +37,9 @@ pub(crate) const TARGETS: [Target; 32] = [
     Target { workload: "j3", figure: "peak_rss_mb", bound: AtMost(200.0) },
     Target { workload: "j4", figure: "events_per_sec", bound: AtLeast(40_000.0) },
     Target { workload: "children", figure: "children_per_sec", bound: AtLeast(40_000.0) },
+    Target { workload: "purge", figure: "ratio_to_w1", bound: AtLeast(0.8) },
+    Target { workload: "stream", figure: "appends_per_sec", bound: AtLeast(50_000.0) },
+    Target { workload: "rewind", figure: "rewinds_per_sec", bound: AtLeast(5_000.0) },
     Target { workload: "kills", figure: "all_back_secs", bound: AtMost(5.0) },
     Target { workload: "lists", figure: "newest_ms", bound: AtMost(10.0) },
     Target { workload: "lists", figure: "prefix_ms", bound: AtMost(10.0) },

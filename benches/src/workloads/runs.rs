@@ -11,6 +11,9 @@ pub(crate) mod journal_replay;
 pub(crate) mod many_short_runs;
 pub(crate) mod one_long_run;
 #[cfg(feature = "workloads")]
+pub(crate) mod purge;
+pub(crate) mod rewind;
+#[cfg(feature = "workloads")]
 pub(crate) mod signal_latency;
 #[cfg(feature = "workloads")]
 pub(crate) mod simultaneous_wakes;
@@ -18,3 +21,5 @@ pub(crate) mod simultaneous_wakes;
 pub(crate) mod sink;
 #[cfg(feature = "workloads")]
 pub(crate) mod start_latency;
+#[cfg(feature = "workloads")]
+pub(crate) mod stream;

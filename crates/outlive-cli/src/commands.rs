@@ -9,8 +9,11 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use self::job::{dead, flush, list as jobs, queue, send, show as job_show, trigger};
-use self::run::{cancel, pause, ps, purge, request::EndArgs, resume, retry, show, signal, start, terminate, tree};
-use self::store::{bench, check, doctor, events, export};
+use self::run::{
+    ask, bulk::ManyArgs, cancel, fork, pause, ps, purge, request::EndArgs, resume, retry, rewind, show, signal, start,
+    stream, terminate, tree, value,
+};
+use self::store::{bench, check, compact, doctor, events, export};
 use crate::demo;
 use crate::error::CliError;
 use crate::open::{InstanceArgs, RunArgs};
@@ -32,18 +35,28 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Send a named value to a run, to be received by its `wait`
     Signal(signal::SignalArgs),
-    /// Ask a run to end; it may clean up first
-    Cancel(EndArgs),
+    /// Ask a run a question, to be answered by its `wait_ask`
+    Ask(ask::AskArgs),
+    /// Print what a run has published
+    Value(value::ValueArgs),
+    /// Print the items of a stream of a run, and follow it
+    Stream(stream::StreamArgs),
+    /// Ask a run to end, or with --where many; they may clean up first
+    Cancel(cancel::CancelArgs),
     /// End a run at once, without cleanup, or remove an instance of a job
     Terminate(EndArgs),
-    /// Resume a failed or stuck run, or a stuck job, from its last recorded point
-    Retry(RunArgs),
+    /// Resume a failed or stuck run, a stuck job, or with --where many runs, from the last recorded point
+    Retry(ManyArgs),
+    /// Make a run, or with --where many, forget what it did after a point, and continue from there
+    Rewind(rewind::RewindArgs),
+    /// Create a run that continues from a point of another one, with another input if wanted
+    Fork(fork::ForkArgs),
     /// Pause a run until it is resumed
     Pause(RunArgs),
     /// Resume a paused run
     Resume(RunArgs),
-    /// Remove everything stored about a run that has ended
-    Purge(RunArgs),
+    /// Remove everything stored about a run that has ended, or with --where about many
+    Purge(ManyArgs),
     /// List the jobs of a store with their counts and next runs, or the instances of one job
     Jobs(jobs::JobsArgs),
     /// Show an instance of a job: its state, its pending messages and its next run
@@ -64,6 +77,8 @@ pub(crate) enum Command {
     Events(events::EventsArgs),
     /// Check a store for damage and violated invariants, and say how to fix them
     Doctor(doctor::DoctorArgs),
+    /// Give the space that removed runs have left behind back to the disk; no program may execute the file
+    Compact(compact::CompactArgs),
     /// Check how unfinished runs would continue with a program's code: `outlive check FILE -- ./my-app`
     Check(check::CheckArgs),
     /// Measure the throughput and latency of durable steps on this machine and disk
@@ -88,9 +103,14 @@ impl Command {
             Self::Tree(args) => tree::run(&args, out).await,
             Self::Start(args) => start::run(&args, out).await,
             Self::Signal(args) => signal::run(&args, out).await,
+            Self::Ask(args) => ask::run(&args, out).await,
+            Self::Value(args) => value::run(&args, out).await,
+            Self::Stream(args) => stream::run(&args, out).await,
             Self::Cancel(args) => cancel::run(&args, out).await,
             Self::Terminate(args) => terminate::run(&args, out).await,
             Self::Retry(args) => retry::run(&args, out).await,
+            Self::Rewind(args) => rewind::run(&args, out).await,
+            Self::Fork(args) => fork::run(&args, out).await,
             Self::Pause(args) => pause::run(&args, out).await,
             Self::Resume(args) => resume::run(&args, out).await,
             Self::Purge(args) => purge::run(&args, out).await,
@@ -103,6 +123,7 @@ impl Command {
             Self::Queue(command) => queue::run(&command, out).await,
             Self::Events(args) => events::run(&args, out).await,
             Self::Doctor(args) => doctor::run(&args, out).await,
+            Self::Compact(args) => compact::run(&args, out).await,
             Self::Check(args) => check::run(&args, out).await,
             Self::Bench(args) => bench::run(&args, out).await,
             Self::Export(args) => export::run(&args, out).await,

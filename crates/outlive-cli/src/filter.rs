@@ -15,6 +15,9 @@ pub(crate) struct FilterArgs {
     /// Only runs whose id starts with this
     #[arg(long)]
     prefix: Option<String>,
+    /// Only runs that this version of the code started
+    #[arg(long)]
+    version: Option<String>,
     /// Only runs with this tag; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = typed::pair)]
     tag: Vec<(String, String)>,
@@ -25,6 +28,7 @@ impl FilterArgs {
         let mut filter = Filter::runs();
         filter.workflow = self.workflow.clone();
         filter.id_prefix = self.prefix.clone();
+        filter.version = self.version.clone();
         filter.statuses = self.status.clone();
         filter.tags = self.tag.iter().cloned().collect();
         filter

@@ -17,7 +17,7 @@ pub(crate) const NOBODY: &str = "no process is executing this store";
 pub(crate) type AnyRun = Run<Value>;
 
 /// The argument that names a store.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct StoreArgs {
     /// Store: the file that your program opens with `Engine::open`
     #[arg(value_name = "FILE")]

@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub(crate) mod json_stream;
 pub(crate) mod printer;
 pub(crate) mod progress;
+pub(crate) mod published;
 pub(crate) mod run_details;
 pub(crate) mod table;
 pub(crate) mod time;

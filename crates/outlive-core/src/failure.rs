@@ -129,6 +129,13 @@ impl Failure {
         Self { details: Payload::encode(&times).ok(), ..failure }
     }
 
+    /// Creates the failure of an attempt that has sent no heartbeat for too long.
+    #[must_use]
+    pub fn silent(timeout: Duration, elapsed: Duration) -> Self {
+        let failure = Self::timed_out(timeout, elapsed);
+        Self { message: format!("sent no heartbeat for {}", duration::text(timeout)), ..failure }
+    }
+
     /// Returns the timeout and the elapsed time, if this is a timeout.
     #[must_use]
     pub fn times(&self) -> Option<(Duration, Duration)> {

@@ -32,7 +32,7 @@ pub struct Entry {
     /// When that attempt started.
     pub started: Option<Timestamp>,
     /// When the operation continues: the end of a sleep, the timeout of a wait, the time of a retry. For a taken or
-    /// refused signal, its position in the inbox; for a discarded one, the `seq` of the entry that refused it.
+    /// refused signal or question, its position in the inbox; for a discarded one, the `seq` of the entry that refused it.
     pub due: Option<Timestamp>,
     /// The value, failure or reason.
     pub payload: Option<Payload>,
@@ -66,6 +66,13 @@ pub struct SentTo {
     pub detached: Option<bool>,
 }
 
+/// What an undo undoes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UndoPlan {
+    /// The operations that have to be repeated once they are undone.
+    pub of: Vec<Box<str>>,
+}
+
 impl SentTo {
     /// Returns `true` if it is a child that was started.
     #[must_use]
@@ -79,6 +86,22 @@ impl SentTo {
 
     pub(crate) fn from_payload(payload: &Payload) -> Result<Self, String> {
         payload.decode().map_err(|error| format!("it does not say where the effect went: {error}"))
+    }
+}
+
+/// What is recorded about the run that another one was forked from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// The id of that run.
+    pub run: String,
+    /// Its children that the fork has forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
+}
+
+impl ForkedFrom {
+    pub(crate) fn to_payload(&self) -> Payload {
+        Payload::encode(self).unwrap_or_else(|_| Payload::recorded("{}"))
     }
 }
 
@@ -128,11 +151,38 @@ pub enum EntryKind {
     ChildEnded = 52,
     /// The run reached a patch with the new code, and takes the new path whenever it is replayed.
     Patched = 60,
+    /// An operation succeeded that has an undo, with the commit that records its success. Payload: what it belongs to.
+    UndoPlanned = 70,
+    /// The run has failed or was cancelled, and undoes what it has done. Payload: why.
+    Unwinding = 71,
+    /// A running attempt reported its progress, which is handed to the next attempt.
+    Heartbeat = 100,
+    /// The run restarted: the first entry of its next journal. `attempt` is the run number; the payload is the input with
+    /// what the run took along.
+    Restarted = 110,
+    /// The journal has reached most of the entries it may have.
+    NearlyFull = 111,
+    /// A run was rewound: of the journal before this, only entries up to the one numbered `due` count, and none of the
+    /// operation `op`.
+    Rewound = 80,
+    /// A run was forked from another one: everything before this was copied from there. Otherwise like `Rewound`. The
+    /// payload names the other run, and `started` is when that began.
+    Forked = 81,
+    /// A value was published with this entry. Payload: the value.
+    Published = 90,
+    /// An item was appended to a stream with this entry.
+    Appended = 91,
+    /// An item was not appended, because the stream is full. Payload: the stream, and why not.
+    AppendRefused = 92,
+    /// A wait received a question.
+    QuestionTaken = 93,
+    /// A question was answered with this entry. Payload: the answer.
+    Answered = 94,
 }
 
 impl EntryKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 32] = [
         Self::StepStarted,
         Self::AttemptFailed,
         Self::StepDone,
@@ -153,6 +203,18 @@ impl EntryKind {
         Self::SendRefused,
         Self::ChildEnded,
         Self::Patched,
+        Self::UndoPlanned,
+        Self::Unwinding,
+        Self::Heartbeat,
+        Self::Restarted,
+        Self::NearlyFull,
+        Self::Rewound,
+        Self::Forked,
+        Self::Published,
+        Self::Appended,
+        Self::AppendRefused,
+        Self::QuestionTaken,
+        Self::Answered,
     ];
 
     /// Returns the stored code.
@@ -188,6 +250,12 @@ impl EntryKind {
                 | Self::SendRefused
                 | Self::ChildEnded
                 | Self::Patched
+                | Self::Unwinding
+                | Self::Published
+                | Self::Appended
+                | Self::AppendRefused
+                | Self::QuestionTaken
+                | Self::Answered
         )
     }
 
@@ -215,6 +283,18 @@ impl EntryKind {
             Self::SendRefused => "send refused",
             Self::ChildEnded => "child ended",
             Self::Patched => "patched",
+            Self::UndoPlanned => "undo planned",
+            Self::Unwinding => "unwinding",
+            Self::Heartbeat => "heartbeat",
+            Self::Restarted => "restarted",
+            Self::NearlyFull => "journal nearly full",
+            Self::Rewound => "rewound",
+            Self::Forked => "forked",
+            Self::Published => "published",
+            Self::Appended => "appended",
+            Self::AppendRefused => "append refused",
+            Self::QuestionTaken => "question taken",
+            Self::Answered => "answered",
         }
     }
 }
@@ -250,6 +330,43 @@ impl Entry {
         u64::try_from(due.as_millis()).ok()
     }
 
+    /// Returns the entry that rewinds a run: of the journal before it, only what is numbered up to `kept_to` counts, and
+    /// nothing of operation `op`.
+    #[must_use]
+    pub fn rewound(seq: u64, at: Timestamp, kept_to: u64, op: Arc<str>) -> Self {
+        let due = i64::try_from(kept_to).ok().map(Timestamp::from_millis);
+        Self { op, due, ..Self::of_run(seq, at, EntryKind::Rewound) }
+    }
+
+    /// Returns the number of the last entry that counts, if this entry rewound the run or the run was forked with it.
+    #[must_use]
+    pub fn rewound_to(&self) -> Option<u64> {
+        let due = self.due.filter(|_| matches!(self.kind, EntryKind::Rewound | EntryKind::Forked))?;
+        u64::try_from(due.as_millis()).ok()
+    }
+
+    /// Returns what an undo undoes, if this is an [`UndoPlanned`](EntryKind::UndoPlanned) entry.
+    #[must_use]
+    pub fn undo_plan(&self) -> Option<UndoPlan> {
+        self.payload.as_ref().filter(|_| self.kind == EntryKind::UndoPlanned)?.decode().ok()
+    }
+
+    /// Returns the run that this one was forked from, if this is a [`Forked`](EntryKind::Forked) entry.
+    #[must_use]
+    pub fn forked_from(&self) -> Option<ForkedFrom> {
+        self.payload.as_ref().filter(|_| self.kind == EntryKind::Forked)?.decode().ok()
+    }
+
+    /// Returns the position that a taken or refused signal had in the inbox.
+    #[must_use]
+    pub fn signal_pos(&self) -> Option<u64> {
+        let has_one = matches!(
+            self.kind,
+            EntryKind::SignalTaken | EntryKind::QuestionTaken | EntryKind::SignalRefused | EntryKind::ChildEnded
+        );
+        u64::try_from(self.due.filter(|_| has_one)?.as_millis()).ok()
+    }
+
     /// Returns the refused signal, if this is a [`SignalRefused`](EntryKind::SignalRefused) entry.
     #[must_use]
     pub fn refused(&self) -> Option<Refused> {
@@ -269,6 +386,13 @@ impl Entry {
     #[must_use]
     pub fn discarded(&self) -> Option<u64> {
         let due = self.due.filter(|_| self.kind == EntryKind::SignalDiscarded)?;
+        u64::try_from(due.as_millis()).ok()
+    }
+
+    /// Returns how many entries the journal may have, if this is a [`NearlyFull`](EntryKind::NearlyFull) entry.
+    #[must_use]
+    pub fn max_entries(&self) -> Option<u64> {
+        let due = self.due.filter(|_| self.kind == EntryKind::NearlyFull)?;
         u64::try_from(due.as_millis()).ok()
     }
 

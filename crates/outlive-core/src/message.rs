@@ -51,6 +51,13 @@ pub enum Message {
         /// Its [outcome](crate::child::ChildOutcome).
         outcome: Payload,
     },
+    /// A question, which the run answers.
+    Question {
+        /// Its name.
+        name: Name,
+        /// Its value.
+        payload: Payload,
+    },
 }
 
 /// A message in an inbox.
@@ -79,6 +86,7 @@ pub enum MessageKind {
     Clear = 8,
     Discard = 9,
     ChildEnded = 10,
+    Question = 11,
 }
 
 impl Message {
@@ -109,6 +117,7 @@ impl Message {
             Self::Clear => (MessageKind::Clear, None, None),
             Self::Discard { seq } => (MessageKind::Discard, Some(seq.to_string().into()), None),
             Self::ChildEnded { id, outcome } => (MessageKind::ChildEnded, Some(id.as_str().into()), Some(outcome)),
+            Self::Question { name, payload } => (MessageKind::Question, Some(name.as_str().into()), Some(payload)),
         }
     }
 
@@ -129,6 +138,7 @@ impl Message {
             (8, None, None) => Ok(Self::Clear),
             (9, Some(seq), None) => seq.parse().map(|seq| Self::Discard { seq }).map_err(|_| UnknownMessage(kind)),
             (10, Some(id), Some(outcome)) => Ok(Self::ChildEnded { id: Name::recorded(id), outcome }),
+            (11, Some(name), Some(payload)) => Ok(Self::Question { name: Name::recorded(name), payload }),
             _ => Err(UnknownMessage(kind)),
         }
     }

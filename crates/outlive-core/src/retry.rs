@@ -1,12 +1,19 @@
 //! Retry policies as pure functions of the time and a seed.
 
 mod backoff;
+mod breaker;
+mod budget;
 mod error;
 mod jitter;
 
 use std::time::Duration;
 
 pub use self::backoff::Backoff;
+pub use self::breaker::{
+    Admission, AttemptEnd, Breaker, BreakerChange, BreakerDecision, BreakerLimits, BreakerState, BreakerTicket,
+    SharedBreaker,
+};
+pub use self::budget::{BudgetDecision, BudgetLimits, BudgetState, RetryBudget, SharedBudget};
 pub use self::error::PolicyError;
 pub use self::jitter::Jitter;
 use crate::duration::IntoDuration;

@@ -1,7 +1,9 @@
 //! The `Store` trait: transactional storage of rows, fenced by a lease. A store knows nothing about workflows.
 
+pub mod beginning;
 pub mod commit;
 mod error;
+pub mod expire;
 pub mod memory;
 pub mod page;
 pub mod query;

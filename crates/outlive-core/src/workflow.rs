@@ -20,6 +20,7 @@
 //! machine takes what happens ([`Machine::poll`], [`Machine::finish`], [`RunInbox::receive`], [`Machine::act`]) and the time as input, and returns the entries to make durable ([`Machine::take_outgoing`]) and
 //! the operation to poll next ([`Machine::deliver`]). It never blocks and never reads a clock.
 
+mod care;
 mod children;
 mod deliveries;
 mod effect;
@@ -31,22 +32,29 @@ mod operations;
 mod parsed;
 mod record;
 mod recorder;
+mod rewind;
+mod rewound;
 mod signals;
 mod spec;
+mod undos;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use care::{BreakerNotice, HeartbeatSource, HeldBack, StepCare};
 pub use children::LiveChildren;
 pub use effect::{EffectSpec, RefusedEffect, StartEffect};
 pub use identity::{base, numbered_scope, scope};
 pub use inbox::RunInbox;
 pub use op::Asked;
-pub use operations::{DEADLINE_PASSED, Operations, Pause};
+pub use operations::{AttemptCare, DEADLINE_PASSED, Operations, Pause, RunRestart};
 pub use parsed::{ParsedIdentity, unescaped};
 pub use record::Records;
 pub use recorder::{Outgoing, Recorder};
+pub use rewind::{PointProblem, RewindCut, RewindPoint};
+pub use rewound::{Rewinds, counted};
 pub use spec::{Accepts, ChildKey, FailedStep, OpKind, Outcome, Spec, StepEnding, StepSpec};
+pub use undos::{UndoLeft, Undos, undo_identity};
 
 use crate::failure::Failure;
 use crate::journal::Entry;
@@ -158,6 +166,14 @@ impl Machine {
             ops.inbox.set_cancel(reason);
         }
         ops.children = std::mem::take(&mut records.children);
+        ops.undos = std::mem::take(&mut records.undos);
+        ops.past.dead = std::mem::take(&mut records.dead);
+        if let Some(restart) = records.restart.take() {
+            ops.past.run_number = restart.run_number;
+            ops.inbox.carry(restart.signals);
+        }
+        ops.past.rewinds = records.rewinds.take();
+        let started = ops.past.rewinds.as_ref().and_then(|rewinds| rewinds.started()).unwrap_or(started);
         ops.inbox.restore(std::mem::take(&mut records.given), std::mem::take(&mut records.refused));
         Ok(Self {
             mode,
@@ -171,10 +187,13 @@ impl Machine {
         })
     }
 
-    /// Sets when the run is cancelled if it has not ended.
+    /// Sets when the run is cancelled if it has not ended, and how many entries its journal may have. A run that records
+    /// more becomes stuck.
     #[must_use]
-    pub fn with_deadline(mut self, deadline: Option<Timestamp>) -> Self {
+    pub fn with_limits(mut self, deadline: Option<Timestamp>, max_entries: u64) -> Self {
         self.ops.deadline = deadline;
+        self.ops.recorder.set_limit(self.records.seq_before, max_entries);
+        self.ops.recorder.excess().into_iter().for_each(|sentence| self.ops.fail(sentence));
         self
     }
 
@@ -282,6 +301,11 @@ impl Machine {
         self.ops.finish(slot, result, now);
     }
 
+    /// Returns what concerns heartbeats and breakers of attempts.
+    pub fn attempts(&mut self) -> AttemptCare<'_> {
+        AttemptCare::of(&mut self.ops)
+    }
+
     /// Closes an operation that was consumed or dropped. An unconsumed signal returns to its place in the queue.
     pub fn close(&mut self, slot: Slot) {
         if let Some(op) = self.ops.get(slot) {
@@ -368,7 +392,9 @@ impl Machine {
 
     /// Takes the entries that have to be made durable now.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
-        self.ops.recorder.take_outgoing()
+        let outgoing = self.ops.recorder.take_outgoing();
+        self.ops.recorder.excess().into_iter().for_each(|sentence| self.ops.fail(sentence));
+        outgoing
     }
 
     /// Changes what was taken as outgoing because the store refused one of its writes, so that nothing of it was
@@ -377,10 +403,15 @@ impl Machine {
         self.ops.refused(index, refusal)
     }
 
+    /// Returns what the machine knows about a restart.
+    pub fn restart(&mut self) -> RunRestart<'_> {
+        RunRestart::of(&mut self.ops)
+    }
+
     /// Returns the messages that end the attached children, for the commit that ends the run.
     #[must_use]
     pub fn end_children(&self, message: &Message, now: Timestamp) -> Vec<Write> {
-        self.ops.end_children(message, now)
+        self.ops.children.end_all(message, self.ops.seed, self.ops.recorder.seq(), now)
     }
 
     /// Returns the entry of the outcome that made the run fail with `failure`, if there was one.
@@ -404,7 +435,18 @@ impl Machine {
         &mut self.ops.inbox
     }
 
+    /// Returns the undos of the run, to declare some.
+    pub fn undos_mut(&mut self) -> &mut Undos {
+        &mut self.ops.undos
+    }
+
     // ---- read by the driver and by checks ----
+
+    /// Returns the undos of the run.
+    #[must_use]
+    pub fn undos(&self) -> &Undos {
+        &self.ops.undos
+    }
 
     /// Returns the messages of the run.
     #[must_use]
@@ -448,16 +490,12 @@ impl Machine {
         !self.is_frozen && !self.ops.inbox.is_held()
     }
 
-    /// Returns `true` if an outcome is waiting and may be delivered.
-    #[must_use]
-    pub fn has_deliverable(&self) -> bool {
-        self.may_deliver() && !self.is_over() && self.ops.has_next()
-    }
-
-    /// Returns the operation that the next [`deliver`](Self::deliver) makes ready.
+    /// Returns the operation that the next [`deliver`](Self::deliver) makes ready, if an outcome is waiting for it and may be
+    /// delivered.
     #[must_use]
     pub fn next_delivery(&self) -> Option<Slot> {
-        self.ops.deliveries.next().filter(|_| self.has_deliverable())
+        let may = self.may_deliver() && !self.is_over() && self.ops.has_next();
+        if may { self.ops.deliveries.next() } else { None }
     }
 
     /// Returns the operation that most recently had its first poll, and its call site: the one to name when something

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::Kinds;
 use outlive_core::message::Message;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, OnConflict, SendWrite, StartWrite, Write};
@@ -121,6 +122,7 @@ fn start(bytes: &mut Bytes<'_>, token: u64) -> (StartWrite, Status) {
         id: Name::new("run id", &word(bytes)).unwrap_or_else(|_| Name::recorded("a")),
         workflow: Name::new("workflow name", &word(bytes)).unwrap_or_else(|_| Name::recorded("w")),
         input: Payload::recorded("1"),
+        origin: RunOrigin::new(bytes.maybe(word).map(|version| Name::recorded(&version)), None),
         seed: 1,
         tags,
         at,
@@ -137,6 +139,7 @@ fn filter(bytes: &mut Bytes<'_>) -> Filter {
     let mut filter = Filter::runs();
     filter.workflow = bytes.maybe(word);
     filter.id_prefix = bytes.maybe(word);
+    filter.version = bytes.maybe(word);
     filter.created_from = bytes.maybe(Bytes::moment);
     filter.created_before = bytes.maybe(Bytes::moment);
     filter.tags = (0..bytes.below(3)).filter_map(|_| pair(bytes)).collect();

@@ -9,8 +9,9 @@ use outlive_core::id::Name;
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
-use outlive_core::retry::Retry;
-use outlive_core::workflow::{Machine, Mode, OpKind, Polled, Slot, Spec, StepSpec, base};
+use outlive_core::retry::{Breaker, Retry, RetryBudget};
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{HeartbeatSource, Machine, Mode, OpKind, Polled, Slot, Spec, StepCare, StepSpec, base};
 
 use crate::bytes::Bytes;
 
@@ -42,7 +43,9 @@ pub fn run(bytes: &[u8]) {
     let mode = if bytes.is(6) { Mode::Shadow } else { Mode::Live };
     let Ok(machine) = Machine::new(mode, bytes.any(), bytes.moment(), &journal) else { return };
     let handed = machine.recorder().seq();
-    let mut driver = Driver { machine, bytes, journal, open: Vec::new(), handed, positions: 0 };
+    let (breaker, budget) = (Breaker::new(1, Duration::from_secs(1)), RetryBudget::new(0.5));
+    let (open, positions) = (Vec::new(), 0);
+    let mut driver = Driver { machine, bytes, journal, open, handed, positions, breaker, budget };
     while !driver.bytes.is_empty() && driver.machine.trouble().is_none() {
         driver.go_on();
     }
@@ -74,6 +77,8 @@ struct Driver<'a> {
     handed: u64,
     /// The last position in the inbox.
     positions: u64,
+    breaker: Breaker,
+    budget: RetryBudget,
 }
 
 impl Driver<'_> {
@@ -136,7 +141,26 @@ impl Driver<'_> {
             total_timeout: self.bytes.maybe(Bytes::duration),
             is_at_most_once: self.bytes.is(4),
             has_fallback: self.bytes.is(4),
+            care: if self.bytes.is(3) { Some(self.care().into()) } else { None },
         }
+    }
+
+    fn care(&mut self) -> StepCare {
+        let heartbeat_timeout = self.bytes.maybe(Bytes::duration);
+        StepCare {
+            breaker: if self.bytes.is(2) { Some(self.breaker.share()) } else { None },
+            budget: if self.bytes.is(2) { Some(self.budget.share()) } else { None },
+            heartbeat_timeout,
+            ..StepCare::default()
+        }
+    }
+
+    /// Sends a heartbeat of any attempt, and has any operation ask its breaker again.
+    fn beat(&mut self, slot: Slot, now: Timestamp) {
+        let op = self.machine.operations().key(slot).unwrap_or_else(|| Arc::from(""));
+        let attempt = u32::try_from(self.bytes.below(4)).unwrap_or(1);
+        self.machine.attempts().heartbeat(&HeartbeatSource { slot, op, attempt }, Payload::recorded("7"), now);
+        self.machine.attempts().ask_again(slot);
     }
 
     fn slot(&mut self) -> Option<usize> {
@@ -147,6 +171,9 @@ impl Driver<'_> {
     fn poll(&mut self) {
         let Some(index) = self.slot() else { return };
         let (slot, now) = (self.open[index], self.bytes.moment());
+        if self.bytes.is(4) {
+            self.beat(slot, now);
+        }
         match self.machine.poll(slot, now) {
             Polled::Pending => {}
             Polled::Ready(_) => {
@@ -224,7 +251,7 @@ impl Driver<'_> {
                     machine.last_awaited(),
                 );
                 let _ = (machine.records().orphans().count(), machine.operations().outstanding());
-                let _ = (machine.operations().is_quiet(), machine.has_deliverable());
+                let _ = (machine.operations().is_quiet(), machine.next_delivery().is_some());
             }
         }
     }

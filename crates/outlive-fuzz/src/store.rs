@@ -150,6 +150,7 @@ impl Author<'_> {
             id: self.id(),
             workflow: Name::recorded(self.bytes.pick(&["checkout", "refund"])),
             input: Payload::recorded("1"),
+            origin: None,
             seed: 1,
             tags: BTreeMap::new(),
             at: self.bytes.moment(),

@@ -54,6 +54,7 @@ impl Author<'_> {
             id: self.id(),
             workflow: Name::recorded(self.chance.pick(&["checkout", "refund"])),
             input: self.payload(),
+            origin: None,
             seed: self.chance.next(),
             tags: self.chance.maybe(BTreeMap::from([("shop".to_owned(), "paris".to_owned())])).unwrap_or_default(),
             at: self.moment(),

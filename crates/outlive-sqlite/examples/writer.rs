@@ -56,6 +56,7 @@ fn start(run: u64, owner: Epoch) -> Result<Write, Box<dyn Error>> {
         id: Name::new("run id", &format!("order-{run}"))?,
         workflow: Name::new("workflow", "checkout")?,
         input: Payload::encode(&run)?,
+        origin: None,
         seed: run,
         tags: Default::default(),
         at: Timestamp::from_millis(0),

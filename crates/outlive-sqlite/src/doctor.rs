@@ -33,7 +33,7 @@ use crate::open;
 use crate::place;
 use crate::row;
 use examiner::Examiner;
-use rules::{OF_JOBS, RULES};
+use rules::{OF_JOBS, OF_OUTPUTS, RULES};
 
 pub use report::{CheckProgress, Diagnosis, Finding, FindingKind};
 
@@ -108,10 +108,11 @@ fn checks() -> Vec<(&'static str, Examination)> {
             Box::new(|examiner| examiner.connection.execute_batch("BEGIN").and_then(|()| rows::instances(examiner))),
         ),
         ("messages", Box::new(rows::messages)),
+        ("outputs", Box::new(rows::outputs)),
         ("journals", Box::new(journals::examine)),
         ("feed", Box::new(feed::examine)),
     ];
-    for rule in RULES.iter().chain(&OF_JOBS) {
+    for rule in RULES.iter().chain(&OF_JOBS).chain(&OF_OUTPUTS) {
         checks.push((rule.name, Box::new(|examiner| rule.apply(examiner))));
     }
     checks

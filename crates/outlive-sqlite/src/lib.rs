@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod compact;
 pub mod doctor;
 mod doorbell;
 mod error;
@@ -34,6 +35,7 @@ mod store;
 mod watch;
 mod write;
 
+pub use compact::{CompactProgress, Compacted, compact};
 pub use lease::Executor;
 pub use open::{Durability, Options};
 pub use read::SqliteReader;

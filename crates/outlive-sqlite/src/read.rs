@@ -2,6 +2,7 @@
 
 pub(crate) mod feed;
 mod lists;
+pub(crate) mod output;
 mod query;
 pub(crate) mod queue;
 pub(crate) mod threads;

@@ -8,6 +8,7 @@ use outlive_core::child::Parent;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::payload::Payload;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::{Epoch, StartWrite};
@@ -23,7 +24,8 @@ use crate::error;
 macro_rules! select_instance {
     () => {
         "SELECT num, status, owner, wake, until, recoveries, created_at, started_at, ended_at, seed, sum, id, \
-         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline FROM instance \
+         workflow, tags, note, input, outcome, reported, blamed, parent, is_detached, parent_id, deadline, \
+         version, trace, restarts FROM instance \
          WHERE "
     };
 }
@@ -55,7 +57,10 @@ pub(crate) const INSERT_ENTRY: &str = concat!(insert_entry!(), ", pos) VALUES ("
 pub(crate) const APPEND_ENTRY: &str = concat!(insert_entry!(), ") VALUES (", entry_values!(), ")");
 
 const ENTRIES: &str = "SELECT seq, at, kind, op, site, attempt, started, due, payload, sum FROM entry \
-     WHERE instance = ?1 AND seq > ?2 ORDER BY seq";
+     WHERE instance = ?1 AND seq > ?2 AND seq >= coalesce((SELECT journal FROM instance WHERE num = ?1), 1) ORDER BY seq";
+
+/// The number that the current journal of an instance begins with.
+const JOURNAL: &str = "SELECT journal FROM instance WHERE num = ?1";
 
 const MESSAGES: &str = "SELECT pos, at, kind, text, payload, sum FROM inbox \
      WHERE instance = ?1 AND rank = 0 AND lane = '' AND pos > ?2 ORDER BY pos";
@@ -112,7 +117,9 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
     let deadline = time(row, 22);
     let fixed =
         FixedColumns { id: &id, workflow: &workflow, input: &input, tags: tags.as_deref(), seed, at: created_at };
-    let sum = fixed.sum(parent.as_ref(), deadline);
+    let version = optional_text(row, 23).map(|version| Name::recorded(&version));
+    let origin = RunOrigin::new(version, optional_text(row, 24).map(|trace| TraceContext::recorded(&trace)));
+    let sum = fixed.sum(parent.as_ref(), deadline, origin.as_deref());
     let damage = match kind {
         None => Some(format!("the status of instance {id:?} is unknown; {WAY_OUT}")),
         Some(_) if int(row, 10) != Some(i64::from(sum)) => {
@@ -140,6 +147,8 @@ pub(crate) fn instance(row: &Row<'_>) -> InstanceRow {
         reported: int(row, 17).unwrap_or(0).cast_unsigned(),
         parent,
         deadline,
+        origin,
+        restarts: count(row, 25),
     };
     InstanceRow { instance, damage, is_status_known: kind.is_some() }
 }
@@ -167,7 +176,16 @@ pub(crate) fn tags_text(tags: &BTreeMap<String, String>) -> Option<String> {
 pub(crate) fn start_sum(start: &StartWrite, tags: Option<&str>) -> u32 {
     let (id, workflow, input) = (start.id.as_str(), start.workflow.as_str(), start.input.as_str());
     let fixed = FixedColumns { id, workflow, input, tags, seed: start.seed, at: start.at };
-    fixed.sum(start.parent.as_ref(), start.deadline)
+    fixed.sum(start.parent.as_ref(), start.deadline, start.origin.as_deref())
+}
+
+/// Returns the checksum of an instance whose deadline is removed.
+pub(crate) fn sum_without_deadline(instance: &Instance) -> u32 {
+    let (id, workflow, input) = (instance.id.as_str(), instance.workflow.as_str(), instance.input.as_str());
+    let tags = tags_text(&instance.tags);
+    let fixed =
+        FixedColumns { id, workflow, input, tags: tags.as_deref(), seed: instance.seed, at: instance.created_at };
+    fixed.sum(instance.parent.as_ref(), None, instance.origin.as_deref())
 }
 
 /// The columns of an instance that every instance has and that never change.
@@ -181,11 +199,15 @@ struct FixedColumns<'a> {
 }
 
 impl FixedColumns<'_> {
-    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>) -> u32 {
+    fn sum(&self, parent: Option<&Parent>, deadline: Option<Timestamp>, origin: Option<&RunOrigin>) -> u32 {
         let sum = Sum::new().text(self.id).text(self.workflow).text(self.input).optional(self.tags);
         let mut sum = sum.number(self.seed).number(self.at.as_millis().cast_unsigned());
         if let Some(parent) = parent {
             sum = sum.number(parent.num.0).text(parent.id.as_str()).number(parent.is_detached.into());
+        }
+        if let Some(RunOrigin { version, trace }) = origin {
+            let (version, trace) = (version.as_ref().map(Name::as_str), trace.as_ref().map(TraceContext::as_str));
+            sum = sum.optional(version).optional(trace);
         }
         deadline.map_or(sum, |deadline| sum.number(deadline.as_millis().cast_unsigned())).end()
     }
@@ -224,7 +246,8 @@ pub(crate) fn insert_entry(
     statement.insert(&params[..count]).map(i64::cast_unsigned)
 }
 
-/// Reads the journal of an instance past `after`, as much as there is room for, or returns what is wrong with it.
+/// Reads the journal of an instance past `after`, since its last restart, as much as there is room for, or returns what
+/// is wrong with it.
 pub(crate) fn entries(
     connection: &Connection,
     num: u64,
@@ -240,8 +263,9 @@ pub(crate) fn entries(
         }
         let expected = entries.last().map_or(after, |last| last.seq).saturating_add(1);
         match rows.next() {
+            Ok(None) if entries.is_empty() && after == 0 => return nothing(connection, num),
             Ok(None) => return Ok(Ok(entries)),
-            Ok(Some(row)) => match entry(row, expected) {
+            Ok(Some(row)) => match entry(row, if entries.is_empty() { first(row, expected) } else { expected }) {
                 Ok(entry) => {
                     room.take(&entry);
                     entries.push(entry);
@@ -254,6 +278,23 @@ pub(crate) fn entries(
             Err(e) => return Err(e),
         }
     }
+}
+
+/// Returns the number that the first row of a journal should have: a restart begins one, whatever its number.
+fn first(row: &Row<'_>, expected: u64) -> u64 {
+    let seq = int(row, 0).unwrap_or(0).cast_unsigned();
+    let is_restart = int(row, 2) == Some(i64::from(EntryKind::Restarted.code()));
+    if is_restart { seq.max(expected) } else { expected }
+}
+
+/// Returns the empty journal of an instance that has none, unless it should have one.
+fn nothing(connection: &Connection, num: u64) -> rusqlite::Result<Result<Vec<Entry>, String>> {
+    let mut statement = connection.prepare_cached(JOURNAL)?;
+    let from = statement.query_row([num.cast_signed()], |row| Ok(int(row, 0).unwrap_or(0))).optional()?;
+    Ok(match from {
+        Some(1) | None => Ok(Vec::new()),
+        Some(from) => Err(format!("entry {from} is missing; {WAY_OUT}")),
+    })
 }
 
 /// Reads the entry of a row, which should be number `expected`, or returns what is wrong with it.

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::error;
 
 /// The version of this layout. A file with a larger one was written by a newer release.
-pub(crate) const VERSION: i64 = 5;
+pub(crate) const VERSION: i64 = 6;
 
 /// "Outl" in the file's header, which distinguishes our files from those of other applications.
 pub(crate) const APPLICATION_ID: i64 = 0x4f75_746c;
@@ -50,9 +50,13 @@ CREATE TABLE instance (
     parent      INTEGER,
     is_detached INTEGER,
     deadline    INTEGER,
+    restarts    INTEGER NOT NULL DEFAULT 0,
+    journal     INTEGER NOT NULL DEFAULT 1,
     id          TEXT NOT NULL UNIQUE,
     workflow    TEXT NOT NULL,
     tags        TEXT,
+    version     TEXT,
+    trace       TEXT,
     parent_id   TEXT,
     note        TEXT,
     input       TEXT NOT NULL,
@@ -80,6 +84,16 @@ CREATE TABLE entry (
     sum         INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_instance ON entry (instance, seq);
+
+-- Journals that ended with a restart, by the feed position of that: their entries are kept for the feed alone, and their
+-- numbers are below `until`. The column `journal` of the instance is the number that its current journal begins with.
+CREATE TABLE past (
+    pos         INTEGER PRIMARY KEY,
+    instance    INTEGER NOT NULL,
+    until       INTEGER NOT NULL,
+    at          INTEGER NOT NULL
+) STRICT;
+CREATE INDEX past_by_instance ON past (instance);
 
 -- Lifecycle events other than journal entries. Both share one sequence of positions, the feed.
 CREATE TABLE lifecycle (
@@ -166,6 +180,23 @@ CREATE TABLE reply (
     outcome     TEXT NOT NULL
 ) STRICT;
 
+-- What runs give out: the latest value of a name (kind 1), items of streams (2), answers to questions (3), and how
+-- attempts ended that appended items (4).
+CREATE TABLE output (
+    instance    INTEGER NOT NULL,
+    kind        INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    item        INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    epoch       INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    op          TEXT,
+    payload     TEXT NOT NULL,
+    sum         INTEGER NOT NULL,
+    PRIMARY KEY (instance, kind, name, item)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE counter (
     workflow    TEXT NOT NULL,
     status      INTEGER NOT NULL,
@@ -181,7 +212,7 @@ CREATE TABLE tag (
     PRIMARY KEY (key, value, num)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (key, value) VALUES ('schema', 5), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
+INSERT INTO meta (key, value) VALUES ('schema', 6), ('epoch', 0), ('num', 0), ('pos', 0), ('feed', 0), ('pushed', 0);
 PRAGMA application_id = 0x4f75746c;
 ";
 

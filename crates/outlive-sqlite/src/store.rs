@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
@@ -303,6 +304,10 @@ impl Query for SqliteStore {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.threads.reader.reply(pos)
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.threads.reader.outputs(num, read, limit)
     }
 }
 

@@ -74,6 +74,7 @@ mod commits;
 mod dead_letters;
 mod differential;
 mod ends;
+mod expiry;
 mod families;
 mod feeds;
 mod fences;
@@ -81,13 +82,16 @@ mod filters;
 mod inboxes;
 mod jobs;
 mod lists;
+mod outputs;
 mod pages;
 mod pair;
 mod pushes;
 mod queues;
 mod random;
 mod recoveries;
+mod repairs;
 mod repeats;
+mod restarts;
 mod starts;
 mod stuck;
 mod turns;
@@ -210,7 +214,11 @@ pub fn cases() -> Vec<Case> {
         inboxes::cases(),
         stuck::cases(),
         ends::cases(),
+        repairs::cases(),
         families::cases(),
+        outputs::cases(),
+        restarts::cases(),
+        expiry::cases(),
         claims::cases(),
         lists::cases(),
         pages::cases(),

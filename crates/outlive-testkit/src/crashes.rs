@@ -185,6 +185,29 @@ impl<I> CrashEverywhere<I> {
         self.message(after, Kind::Signal { name: name.to_owned(), value })
     }
 
+    /// Asks a question this long after the start, in virtual time. The answer is one of the things that must be the same with
+    /// and without crashes.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # use outlive_testkit::crash_everywhere;
+    /// async fn shop(ctx: Ctx, _: ()) -> Result<()> {
+    ///     let (item, reply) = ctx.wait_ask::<String, u32>("price").await?;
+    ///     Ok(reply.send(&(item.len() as u32)).await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// crash_everywhere(shop).ask_at("1 hour", "price", "tea").run().await;
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// If the text is not a valid duration, or the value cannot be serialized.
+    pub fn ask_at<T: Serialize + ?Sized>(self, after: impl IntoDuration, name: &str, value: &T) -> Self {
+        let value = serde_json::value::to_raw_value(value)
+            .unwrap_or_else(|error| panic!("the value of question {name:?} cannot be serialized: {error}"));
+        self.message(after, Kind::Question { name: name.to_owned(), value })
+    }
+
     /// Cancels the run this long after the start, in virtual time.
     ///
     /// ```

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
@@ -330,5 +331,9 @@ impl Query for Faults {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.inner.reply(pos)
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.inner.outputs(num, read, limit)
     }
 }

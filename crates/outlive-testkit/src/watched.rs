@@ -12,6 +12,7 @@ use outlive::clock::Clock;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Commit, Epoch, Write};
@@ -295,6 +296,10 @@ impl Query for Watched {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.call(self.inner.reply(pos))
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.call(self.inner.outputs(num, read, limit))
     }
 }
 

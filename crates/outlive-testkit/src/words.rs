@@ -5,6 +5,7 @@ use std::time::Duration;
 use outlive::{Entry, EntryKind, Payload, Status, Timestamp};
 use outlive_core::event::Event;
 use outlive_core::message::{Inbound, Message};
+use outlive_core::output::OutputContent;
 use outlive_core::queue::Moved;
 use outlive_core::store::commit::{Answer, NewState, Refusal, Turn, Write};
 
@@ -26,12 +27,15 @@ pub(crate) fn of_whom(write: &Write) -> String {
             format!("run {}", nums.join(", "))
         }
         Write::Reopen(reopen) => reopen.id.to_string(),
+        Write::Rewind(rewind) => rewind.id.to_string(),
+        Write::Fork(fork) => fork.start.id.to_string(),
         Write::Purge(id, None) => id.to_string(),
         Write::Push(push) => push.id.to_string(),
         Write::Turn(turn) => format!("job {}", turn.num),
         Write::ResolveDeadLetters(resolve) => resolve.job.to_string(),
         Write::Mark(reader, _) => format!("reader {reader}"),
         Write::Trim(_) => "the feed".to_owned(),
+        Write::Output(output) => format!("readers of run {}", output.num),
         other => format!("{other:?}"),
     }
 }
@@ -49,6 +53,8 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
             listed(entries.chain(sent).chain(state).collect())
         }
         Write::Reopen(_) => "stuck run retried".to_owned(),
+        Write::Rewind(rewind) => format!("rewound to entry {}", rewind.entry.rewound_to().unwrap_or(0)),
+        Write::Fork(fork) => format!("forked with {} entries", fork.entries.len()),
         Write::Purge(..) => "removed".to_owned(),
         Write::Push(push) => {
             format!("events pushed: {}", listed(push.events.iter().map(|event| of_event(event, started)).collect()))
@@ -58,7 +64,18 @@ pub(crate) fn of_write(write: &Write, started: Timestamp) -> String {
         Write::ResolveDeadLetters(_) => "dead letters discarded".to_owned(),
         Write::Mark(_, number) => format!("cursor at {number}"),
         Write::Trim(trim) => format!("events older than {} removed", trim.before),
+        Write::Output(output) => of_output(&output.content),
         other => format!("{other:?}"),
+    }
+}
+
+fn of_output(content: &OutputContent) -> String {
+    match content {
+        OutputContent::Value { name, payload, .. } => format!("value {:?} is {}", name.as_str(), value(payload)),
+        OutputContent::Item { name, payload, .. } => format!("stream {:?} gets {}", name.as_str(), value(payload)),
+        OutputContent::Answer { question, payload } => format!("question {question} gets {}", value(payload)),
+        OutputContent::AttemptEnd { origin, is_kept: true } => format!("attempt {} counts", origin.attempt),
+        OutputContent::AttemptEnd { origin, .. } => format!("attempt {} does not count", origin.attempt),
     }
 }
 

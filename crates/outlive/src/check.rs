@@ -142,5 +142,6 @@ async fn look(judge: &Judge, feed: &Feed, mut run: Exported) -> Result<Option<Ch
         verdict = judge.verdict(&run);
     }
     let (id, workflow) = (run.instance.id.to_string(), run.instance.workflow.to_string());
-    Ok(Some(Checked { id, workflow, verdict }))
+    let version = run.instance.version().map(str::to_owned);
+    Ok(Some(Checked { id, workflow, version, verdict }))
 }

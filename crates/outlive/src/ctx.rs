@@ -1,13 +1,21 @@
 //! The context of a workflow function: every durable operation goes through it.
 
+mod attempt_append;
 mod call;
 mod child;
+mod codec;
 mod effect;
+mod layered;
 mod map;
 mod operation;
+mod output;
 mod patch;
+mod question;
+mod restart;
 mod sleep;
 mod step;
+mod undos;
+mod unwind;
 mod wait;
 
 use std::sync::Arc;
@@ -19,18 +27,27 @@ use outlive_core::workflow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use attempt_append::AttemptAppend;
 pub use child::{Child, ChildResult, RunChild, SpawnChild};
 pub use effect::{Effect, PushEffect, StartRun};
 pub use map::Map;
+pub use output::{Append, Publish};
 pub use patch::Patched;
+pub use question::{Reply, SendReply, WaitAsk};
+pub use restart::Restart;
 pub use sleep::Sleep;
+pub use step::undo::{UndoBody, UndoFuture};
 pub use step::{Attempt, NoArgument, Step, StepBody, WithAttempt};
+pub use unwind::UndoAll;
+pub(crate) use unwind::{Unwinding, unwinding};
 pub use wait::Wait;
 
 use crate::error::{BoxError, Error};
 pub use crate::instance::info::Info;
 use crate::instance::resident::{CalledFrom, ResidentRun};
 use crate::instance::target::{EventTarget, QueueTarget, Target};
+use crate::output::Recordable;
+use crate::question::QuestionNamed;
 use crate::signal::{SignalNamed, SignalValue};
 
 /// The context of a run. Cheap to clone; all clones refer to the same run.
@@ -97,6 +114,8 @@ impl Ctx {
     pub fn step<'a, B, M>(&'a self, name: &str, body: B) -> Step<'a, B, M>
     where
         B: StepBody<M>,
+        B: 'a,
+        M: 'a,
         B::Output: Serialize + DeserializeOwned,
         B::Error: Into<BoxError>,
     {
@@ -178,6 +197,32 @@ impl Ctx {
     #[track_caller]
     pub fn patched(&self, name: &str) -> Patched<'_> {
         Patched::new(self, name)
+    }
+
+    /// Undoes what the run has done so far, last first: runs the [undo](Step::undo) of each step and child that has
+    /// succeeded, in all scopes. What is undone is not undone again when the run ends.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn book(what: &str) -> Result<String> { if what == "car" { Err("none left".into()) } else { Ok(what.into()) } }
+    /// # async fn give_back(_: String) -> Result<()> { Ok(()) }
+    /// async fn travel(ctx: Ctx, _: ()) -> Result<String> {
+    ///     ctx.step("book flight", || book("flight")).undo("give back flight", give_back).await?;
+    ///     if ctx.step("book car", || book("car")).undo("give back car", give_back).await.is_err() {
+    ///         ctx.undo_all().await?; // the run does not fail, so nothing is undone by itself
+    ///         return Ok("stay at home".into());
+    ///     }
+    ///     Ok("have a good trip".into())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("travel", travel).start().await?;
+    /// let run = engine.start(travel, &()).await?;
+    /// assert_eq!(run.result().await?, "stay at home");
+    /// assert_eq!(run.completed_steps().await?, ["book flight", "undo:give back flight[book flight]"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn undo_all(&self) -> UndoAll<'_> {
+        UndoAll::new(self.resident.clone())
     }
 
     /// Starts a child workflow and waits for its result. The child is a run of its own, with its own journal, and this run
@@ -302,6 +347,118 @@ impl Ctx {
     #[track_caller]
     pub fn push<J: QueueTarget>(&self, pool: J, event: &J::Event) -> PushEffect<'_> {
         PushEffect::new(self, pool, event)
+    }
+
+    /// Restarts the run: it continues as the next run under its id, with another input and a fresh journal. A workflow that
+    /// goes on for ever calls it every few hundred or thousand steps, so that its journal stays short.
+    ///
+    /// One commit ends this journal and begins the next. The id, the tags, the deadline, the children and the signals that
+    /// nobody has waited for stay; [`Info::run_number`] grows. [`Run::result`](crate::Run::result), and a parent that waits
+    /// for the run, wait for its last run. Its random numbers and idempotency keys are new ones.
+    ///
+    /// The call never returns, except with an error. What is outstanding in other branches is dropped, as if the function
+    /// had returned. In a `select!`, another branch that is ready first wins.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn sync_page(page: u64) -> Result<()> { Ok(()) }
+    /// async fn sync_pages(ctx: Ctx, first: u64) -> Result<()> {
+    ///     for page in first..first + 1_000 {
+    ///         ctx.step("sync page", || sync_page(page)).await?;
+    ///         ctx.sleep("1 minute").await?;
+    ///     }
+    ///     Ok(ctx.restart(&(first + 1_000)).await?)
+    /// }
+    /// # fn main() { let _ = Engine::open("memory:").workflow("sync pages", sync_pages); }
+    /// ```
+    ///
+    /// # Errors
+    /// The restart returns [`Error::PayloadTooLarge`] if the input is too large, [`Error::Payload`] if it cannot be written
+    /// as JSON, and [`Error::Cancelled`] if the run was cancelled: a cancel is final. The run continues after that. An input
+    /// that the workflow could not read makes the run stuck, and nothing is written.
+    #[track_caller]
+    pub fn restart<T>(&self, input: &(impl Serialize + ?Sized)) -> Restart<'_, T> {
+        Restart::new(self, input)
+    }
+
+    /// Publishes a value under a name, in place of the last one: anyone can read it with [`Run::value`](crate::Run::value)
+    /// or follow it with [`Run::watch`](crate::Run::watch), while the run executes and after it.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn deliver(ctx: Ctx, _: ()) -> Result<()> {
+    ///     ctx.publish("state", "on its way").await?;
+    ///     ctx.sleep("2 days").await?;
+    ///     Ok(ctx.publish("state", "at the door").await?)
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("deliver", deliver)).await;
+    /// let run = test.start(deliver, &()).await?;
+    /// # test.settle().await;
+    /// assert_eq!(run.value::<String>("state").await?.unwrap(), "on its way");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Payload`] and [`Error::PayloadTooLarge`] for what cannot be stored; then nothing is.
+    #[track_caller]
+    pub fn publish<V: Recordable + ?Sized>(&self, name: &str, value: &V) -> Publish<'_> {
+        Publish::new(self, name, value)
+    }
+
+    /// Appends an item to a stream of the run, exactly once: anyone can [read](crate::Run::stream) it by offset, live.
+    /// Inside a step, use [`Attempt::append`].
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn visit(_: &str) -> Result<u32> { Ok(200) }
+    /// async fn crawl(ctx: Ctx, pages: Vec<String>) -> Result<()> {
+    ///     for page in &pages {
+    ///         let status = ctx.step("visit", || visit(page)).key(page).await?;
+    ///         ctx.append("visited", &(page.clone(), status)).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("crawl", crawl).start().await?;
+    /// let run = engine.start(crawl, &vec!["/".to_string()]).await?;
+    /// let first = run.stream::<(String, u32)>("visited").next().await?.unwrap();
+    /// assert_eq!((first.offset, first.value), (0, ("/".to_string(), 200)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::StreamFull`] if the stream is full, and the errors of [`publish`](Self::publish).
+    #[track_caller]
+    pub fn append<V: Recordable + ?Sized>(&self, stream: &str, value: &V) -> Append<'_> {
+        Append::new(self, stream, value)
+    }
+
+    /// Waits for a question that is [asked](crate::Run::ask) from outside, and returns it with the means to reply.
+    /// Questions wait for a run as signals do, and each is given to one wait.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// async fn till(ctx: Ctx, mut cents: i64) -> Result<()> {
+    ///     loop {
+    ///         let (change, reply) = ctx.wait_ask::<i64, i64>("add").await?;
+    ///         cents += change;
+    ///         reply.send(&cents).await?;
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let engine = Engine::open("memory:").workflow("till", till).start().await?;
+    /// let run = engine.start(till, &100).await?;
+    /// let cents: i64 = run.ask("add", &-20_i64).await?;
+    /// assert_eq!(cents, 80);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WaitTimeout`] if it has a timeout, [`Error::Cancelled`] if the run is cancelled.
+    #[track_caller]
+    pub fn wait_ask<Q: SignalValue, A>(&self, name: impl QuestionNamed<Q, A>) -> WaitAsk<'_, Q, A> {
+        WaitAsk::new(self, name.as_name())
     }
 
     /// Returns a context whose operations belong to a key: for concurrent branches that use the same names.

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "testing")]
 mod kit;
+mod long_lives;
+mod observe;
 mod provide;
 mod start;
 
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use outlive_core::duration::IntoDuration;
+use outlive_core::id::Name;
 use outlive_core::store::Store;
 use outlive_core::store::query::{Counts, Filter};
 use serde::de::DeserializeOwned;
@@ -19,11 +22,13 @@ use serde::de::DeserializeOwned;
 use crate::check::{Check, Judge};
 use crate::client::{Client, Contract};
 use crate::clock::{Clock, SystemClock};
+use crate::engine::long_lives::LongLives;
 use crate::engine::provide::Provided;
 use crate::error::{BoxError, Error};
 use crate::events::Subscribe;
 use crate::export::Source;
 use crate::instance::env::{Env, PAYLOAD_MAX, StepHook};
+use crate::instance::layers::Layer;
 use crate::job::{AnyJob, JobPage, JobSummary};
 use crate::run::{PageMark, Run, RunPage};
 use crate::runtime::handlers::JobDefinition;
@@ -87,6 +92,7 @@ pub struct Builder {
     place: StoreSource,
     registry: Registry,
     provided: Provided,
+    layers: Vec<Box<dyn Layer>>,
     clock: Arc<dyn Clock>,
     hook: Option<Arc<dyn StepHook>>,
     is_paranoid: bool,
@@ -96,10 +102,11 @@ pub struct Builder {
     grace: Duration,
     durability: Durability,
     keep_events: Duration,
+    long_lives: LongLives,
     #[cfg(feature = "http")]
     sinks: Vec<HttpSink>,
     seed: Option<u64>,
-    version: Option<String>,
+    version: Option<Name>,
     lock_wait: Duration,
     /// `true` if the environment may ask it to check instead of executing.
     is_checkable: bool,
@@ -353,6 +360,7 @@ impl Builder {
             place,
             registry: Registry::default(),
             provided: Provided::default(),
+            layers: Vec::new(),
             clock: Arc::new(SystemClock),
             hook: None,
             is_paranoid: false,
@@ -362,6 +370,7 @@ impl Builder {
             grace: GRACE,
             durability: Durability::Full,
             keep_events: KEEP_EVENTS,
+            long_lives: LongLives::default(),
             #[cfg(feature = "http")]
             sinks: Vec::new(),
             seed: None,
@@ -562,7 +571,7 @@ impl Builder {
     /// Sets the minimum time that [lifecycle events](Client::events) are kept; 7 days by default.
     ///
     /// A subscriber that resumes from a cursor, and every sink, must come back within this time. The journal of a run
-    /// is kept as long as the run is.
+    /// is kept as long as the run is; what it recorded before a [restart](crate::Ctx::restart), as long as an event.
     ///
     /// ```
     /// # use outlive::prelude::*;
@@ -732,23 +741,6 @@ impl Builder {
     /// ```
     pub fn check_from_env(mut self) -> Self {
         self.is_checkable = true;
-        self
-    }
-
-    /// Names the version of the code; by default, the executable file identifies it.
-    ///
-    /// If the version differs from the previous process's, each parked run is replayed once, in the background and
-    /// without side effects. A run resumes if the new code would not leave it waiting where it is.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// # async fn double(_: Ctx, n: u32) -> Result<u32> { Ok(n * 2) }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let engine = Engine::open("memory:").workflow("double", double).version(env!("CARGO_PKG_VERSION")).start().await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn version(mut self, version: impl Into<String>) -> Self {
-        self.version = Some(version.into());
         self
     }
 

@@ -1,6 +1,7 @@
 //! The crate's error type, which durable operations also return to user code.
 
 mod export;
+mod permanent;
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use outlive_core::store;
 use serde::de::DeserializeOwned;
 
 pub use export::{ExportError, ExportProblem};
+pub use permanent::Permanent;
+pub(crate) use permanent::{find, is_permanent};
 
 /// Any error from user code.
 ///
@@ -128,6 +131,14 @@ pub enum Error {
         "the handler of this context has returned, so nothing can be committed with it; send before it returns, or use a `Client`"
     )]
     HandlerReturned,
+    /// A heartbeat or an append came from an attempt that has ended, timed out or was cancelled.
+    #[error("attempt {attempt} of step {step:?} is over; stop what it has left running")]
+    AttemptOver {
+        /// The step.
+        step: String,
+        /// The number of the attempt.
+        attempt: u32,
+    },
     /// The run failed: its workflow returned an error.
     #[error("{} {id:?} failed: {failure}", noun(id))]
     Failed {
@@ -167,6 +178,37 @@ pub enum Error {
         status: Status,
         /// What to do instead.
         way_out: &'static str,
+    },
+    /// The run cannot be rewound or forked there, because it has recorded no such operation or entry.
+    #[error("run {id:?} has not recorded {point}; choose one of {}", listed(known))]
+    NoRewindPoint {
+        /// The run's id.
+        id: String,
+        /// The point that was asked for.
+        point: String,
+        /// What the run has recorded, or the last of it.
+        known: Vec<String>,
+    },
+    /// The run cannot be rewound or forked there, because several operations match.
+    #[error("{point} is ambiguous in run {id:?}; choose one of {}", listed(candidates))]
+    AmbiguousPoint {
+        /// The run's id.
+        id: String,
+        /// The point that was asked for.
+        point: String,
+        /// The operations that match.
+        candidates: Vec<String>,
+    },
+    /// The run cannot be forked there, because a child that was started before has not ended.
+    #[error(
+        "run {id:?} cannot be forked there, because its child {child:?} has not ended; wait until it has, or fork before \
+         its start"
+    )]
+    ForkChild {
+        /// The run's id.
+        id: String,
+        /// The child's id.
+        child: String,
     },
     /// The id is in use by another run.
     #[error(
@@ -274,6 +316,36 @@ pub enum Error {
         /// The limit.
         max_bytes: usize,
     },
+    /// A stream has as many items as it may have.
+    #[error(
+        "stream {stream:?} has {max_items} items, which is its limit; raise `max_items`, or append to another stream"
+    )]
+    StreamFull {
+        /// The stream's name.
+        stream: String,
+        /// The limit.
+        max_items: u64,
+    },
+    /// The run ended without answering a question.
+    #[error("run {id:?} ended as {} without answering question {question:?}; ask another run", status.as_str())]
+    Unanswered {
+        /// The run's id.
+        id: String,
+        /// The question's name.
+        question: String,
+        /// How the run ended.
+        status: Status,
+    },
+    /// The run cannot read a question, which is now a dead letter of the run.
+    #[error("run {id:?} cannot read question {question:?}: {problem}; ask with a value of the type it expects")]
+    QuestionRefused {
+        /// The run's id.
+        id: String,
+        /// The question's name.
+        question: String,
+        /// Why it does not read.
+        problem: String,
+    },
     /// A run has more tags than allowed.
     #[error("the run has {tags} tags, the limit is {tags_max}; put the rest into its input")]
     TooManyTags {
@@ -371,6 +443,14 @@ pub enum ErrorKind {
     Shutdown,
 }
 
+/// Lists the operations that a run can be rewound to.
+fn listed(operations: &[String]) -> String {
+    match operations {
+        [] => "its start, as nothing else is recorded".to_owned(),
+        _ => operations.join(", "),
+    }
+}
+
 /// Returns what kind of thing an id names.
 fn noun(id: &str) -> &'static str {
     match id.split_once(':').and_then(|(kind, _)| JobKind::from_text(kind)) {
@@ -395,9 +475,12 @@ impl Error {
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Failed { .. } | Self::Child { .. } => ErrorKind::Failed,
             Self::Stuck { .. } => ErrorKind::Stuck,
-            Self::Scope { .. } | Self::HandlerReturned => ErrorKind::Scope,
+            Self::Scope { .. } | Self::HandlerReturned | Self::AttemptOver { .. } => ErrorKind::Scope,
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => ErrorKind::NotFound,
             Self::Status { .. } | Self::Conflict { .. } | Self::ChildOf { .. } => ErrorKind::Conflict,
+            Self::ForkChild { .. } => ErrorKind::Conflict,
+            Self::NoRewindPoint { .. } | Self::AmbiguousPoint { .. } => ErrorKind::Input,
+            Self::Unanswered { .. } | Self::StreamFull { .. } => ErrorKind::Conflict,
             Self::UnknownWorkflow { .. }
             | Self::UnknownJob { .. }
             | Self::JobName { .. }
@@ -411,6 +494,7 @@ impl Error {
             | Self::Payload { .. }
             | Self::PayloadTooLarge { .. }
             | Self::TooManyTags { .. }
+            | Self::QuestionRefused { .. }
             | Self::Sink { .. }
             | Self::Setup(_) => ErrorKind::Input,
             Self::Locked { .. } | Self::Store(_) => ErrorKind::Store,
@@ -438,11 +522,15 @@ impl Error {
             Self::Cancelled { .. } => "cancelled",
             Self::Scope { .. } => "scope",
             Self::HandlerReturned => "handler_returned",
+            Self::AttemptOver { .. } => "attempt_over",
             Self::Failed { .. } => "failed",
             Self::Stuck { .. } => "stuck",
             Self::NotFound { .. } | Self::NoDeadLetter { .. } => "not_found",
             Self::Status { .. } => "status",
             Self::Conflict { .. } => "conflict",
+            Self::NoRewindPoint { .. } => "no_rewind_point",
+            Self::AmbiguousPoint { .. } => "ambiguous_point",
+            Self::ForkChild { .. } => "fork_child",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::UnknownJob { .. } => "unknown_job",
             Self::JobName { .. } => "job_name",
@@ -457,6 +545,9 @@ impl Error {
             Self::Payload { .. } => "payload",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::TooManyTags { .. } => "too_many_tags",
+            Self::StreamFull { .. } => "stream_full",
+            Self::Unanswered { .. } => "unanswered",
+            Self::QuestionRefused { .. } => "question_refused",
             Self::Locked { .. } => "locked",
             Self::Store(_) => "store",
             Self::Export(_) => "export",
@@ -623,90 +714,6 @@ impl From<store::Error> for Error {
             _ => Self::Store(error),
         }
     }
-}
-
-/// Marks an error as permanent: it is not retried, whatever the retry policy says.
-///
-/// ```
-/// use outlive::prelude::*;
-/// async fn charge(card: &str) -> Result<u32> {
-///     if card.is_empty() {
-///         return Err(Permanent("no card").into());
-///     }
-///     Ok(42)
-/// }
-/// ```
-#[expect(non_snake_case, reason = "reads as a wrapper: `Permanent(error)`")]
-pub fn Permanent(error: impl Into<BoxError>) -> Permanent {
-    Permanent { marked: Marked(error.into()) }
-}
-
-/// An error that is not retried, made by `Permanent(error)`.
-///
-/// ```
-/// use outlive::Permanent;
-/// fn check(card: &str) -> Result<(), Permanent> {
-///     if card.is_empty() { Err(Permanent("no card")) } else { Ok(()) }
-/// }
-/// assert_eq!(check("").unwrap_err().to_string(), "no card");
-/// ```
-#[derive(Debug)]
-pub struct Permanent {
-    marked: Marked,
-}
-
-/// The source of every permanent error, so that it is found in the chain however the error was wrapped.
-#[derive(Debug)]
-struct Marked(BoxError);
-
-impl std::fmt::Display for Permanent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.marked.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Permanent {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.marked)
-    }
-}
-
-impl std::fmt::Display for Marked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Marked {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// Returns `true` if an error, or one in its chain of sources, is [`Permanent`].
-pub(crate) fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.is::<Marked>() || error.is::<Permanent>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
-/// Returns the first error of type `E` in an error's chain of sources, including inside a [`Permanent`] one.
-pub(crate) fn find<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        // The source of a marked error is the source of the error it holds, so the held one is looked at here.
-        let held = error.downcast_ref::<Marked>().map_or(error, |marked| &*marked.0);
-        if let Some(found) = held.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 /// Converts the error of a workflow to the failure that is recorded.

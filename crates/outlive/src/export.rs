@@ -10,6 +10,7 @@ mod writer;
 
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::Output;
 use outlive_core::store::query::Instance;
 
 pub use feed::Source;
@@ -37,6 +38,8 @@ pub struct Exported {
     pub journal: Result<Vec<Entry>, String>,
     /// The messages not yet taken, or what is wrong with the stored ones.
     pub inbox: Result<Vec<Inbound>, String>,
+    /// What the run has given out: values, streams and answers, or what is wrong with what is stored. Empty in a check.
+    pub outputs: Result<Vec<Output>, String>,
 }
 
 /// The progress of an export or a check.

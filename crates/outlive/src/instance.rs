@@ -4,8 +4,11 @@ pub(crate) mod attempts;
 pub(crate) mod codec;
 pub(crate) mod env;
 pub(crate) mod info;
+pub(crate) mod layers;
 pub(crate) mod logs;
 pub(crate) mod mailbox;
+pub(crate) mod meters;
+pub(crate) mod outlet;
 pub(crate) mod panics;
 pub(crate) mod polls;
 #[cfg(feature = "tokio")]
@@ -13,3 +16,6 @@ pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod tags;
 pub(crate) mod target;
+#[cfg(feature = "tokio")]
+pub(crate) mod traces;
+pub(crate) mod undos;

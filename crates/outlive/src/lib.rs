@@ -34,10 +34,14 @@ pub mod clock;
 pub mod ctx;
 mod error;
 mod instance;
+mod output;
+mod question;
 mod runtime;
 mod signal;
 pub mod workflow;
 
+#[cfg(feature = "tokio")]
+mod bulk;
 #[cfg(feature = "tokio")]
 pub mod check;
 #[cfg(feature = "tokio")]
@@ -51,31 +55,40 @@ pub mod export;
 #[cfg(feature = "tokio")]
 pub mod job;
 #[cfg(feature = "tokio")]
+mod keep;
+#[cfg(feature = "tokio")]
 mod run;
 #[cfg(feature = "http")]
 mod sink;
 #[cfg(feature = "tokio")]
 mod start;
 
-pub use ctx::{Attempt, Ctx};
+pub use ctx::{Attempt, Ctx, Reply};
 pub use error::{BoxError, Error, ErrorKind, ExportError, ExportProblem, Permanent};
 #[cfg(feature = "testing")]
 pub use instance::env::{HookAction, StepCall, StepHook};
+#[cfg(feature = "tokio")]
+pub use keep::{IntoKeepRuns, KeepRuns};
 pub use outlive_core::duration::{DurationError, IntoDuration};
 pub use outlive_core::failure::{Cause, Failure};
 pub use outlive_core::journal::{Entry, EntryKind, SentTo};
 pub use outlive_core::payload::Payload;
-pub use outlive_core::retry::{Backoff, Jitter, PolicyError, Reason, Retry};
+pub use outlive_core::retry::{Backoff, Breaker, Jitter, PolicyError, Reason, Retry, RetryBudget};
 pub use outlive_core::status::{Status, StatusKind};
 pub use outlive_core::store;
 pub use outlive_core::store::commit::OnConflict;
 pub use outlive_core::store::memory::MemoryStore;
 pub use outlive_core::store::query::{Counts, Filter};
 pub use outlive_core::time::Timestamp;
+pub use outlive_core::workflow::RewindPoint;
+pub use output::{Recordable, Share};
+pub use question::{QuestionName, QuestionNamed};
 pub use serde::de::IgnoredAny;
 pub use signal::{SignalName, SignalNamed, SignalValue};
 pub use workflow::{Strict, Workflow};
 
+#[cfg(feature = "tokio")]
+pub use bulk::{Bulk, BulkOutcome, BulkProgress};
 #[cfg(feature = "tokio")]
 pub use check::is_check;
 #[cfg(feature = "tokio")]
@@ -85,7 +98,10 @@ pub use engine::{Builder, Engine};
 #[cfg(feature = "tokio")]
 pub use events::{Cursor, Events, JobWork, LifecycleEvent, LifecycleKind, RetryScheduled, Subscribe};
 #[cfg(feature = "tokio")]
-pub use run::{Branch, CancelOutcome, Children, DeadSignal, PageMark, Progress, Run, RunInfo, RunPage, Signal};
+pub use run::{
+    Branch, CancelOutcome, Children, DeadSignal, Fork, ItemAttempt, ItemStream, PageMark, Progress, Rewind, RewindPlan,
+    Run, RunInfo, RunPage, RunQuestion, Signal, StreamItem, ValueWatch,
+};
 #[cfg(feature = "tokio")]
 pub use runtime::open::Durability;
 #[cfg(feature = "http")]
@@ -107,6 +123,15 @@ pub use start::Start;
 #[expect(non_snake_case, reason = "named like the variant it stands for")]
 pub fn Ok<T>(value: T) -> Result<T, BoxError> {
     Result::Ok(value)
+}
+
+/// Layers: code around runs, steps and handlers. See [`Layer`](layer::Layer).
+pub mod layer {
+    #[cfg(feature = "tokio")]
+    pub use crate::instance::layers::ObservedHandler;
+    pub use crate::instance::layers::{Inner, Layer, LayerFuture, ObservedRun, ObservedStep, OnExit, RunExit};
+    #[cfg(feature = "opentelemetry")]
+    pub use crate::instance::traces::OpenTelemetry;
 }
 
 /// The items most programs need.
@@ -147,12 +172,22 @@ mod guide {
     mod testing {}
     #[doc = include_str!("../../../docs/guide/children.md")]
     mod children {}
+    #[doc = include_str!("../../../docs/guide/undo.md")]
+    mod undo {}
+    #[doc = include_str!("../../../docs/guide/long-lives.md")]
+    mod long_lives {}
+    #[doc = include_str!("../../../docs/guide/values.md")]
+    mod values {}
+    #[doc = include_str!("../../../docs/guide/repair.md")]
+    mod repair {}
     #[doc = include_str!("../../../docs/guide/proving.md")]
     mod proving {}
     #[doc = include_str!("../../../docs/guide/changing-code.md")]
     mod changing_code {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
+    #[doc = include_str!("../../../docs/guide/observing.md")]
+    mod observing {}
     #[doc = include_str!("../../../docs/guide/jobs.md")]
     mod jobs {}
     #[doc = include_str!("../../../docs/guide/schedules.md")]

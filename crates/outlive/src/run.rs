@@ -1,9 +1,14 @@
 //! The handle to one run: its status, journal and result, and the ways to act on it.
 
+mod ask;
 mod children;
 mod dead;
+mod fork;
+mod outputs;
 mod page;
 mod progress;
+mod rewind;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -20,6 +25,7 @@ use outlive_core::store::commit::{Answer, Refusal, Reopen, SendWrite, Write};
 use outlive_core::store::page::whole_journal;
 use outlive_core::store::query::Instance;
 use outlive_core::time::Timestamp;
+use outlive_core::workflow::counted;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,10 +36,15 @@ use crate::runtime::shared::{Gives, Shared};
 use crate::runtime::waiters::{RunOutcome, Until};
 use crate::signal::SignalNamed;
 
+pub use ask::RunQuestion;
 pub use children::Children;
 pub use dead::DeadSignal;
+pub use fork::Fork;
 pub use page::{PageMark, RunPage};
 pub use progress::{Branch, Progress};
+pub(crate) use rewind::Planning;
+pub use rewind::{Rewind, RewindPlan};
+pub use stream::{ItemAttempt, ItemStream, StreamItem, ValueWatch};
 
 /// A handle to a run that returns an `O`.
 ///
@@ -113,18 +124,30 @@ pub struct RunInfo {
     pub parent: Option<String>,
     /// Whether this is a child that continues when its parent ends.
     pub is_detached: bool,
+    /// The version of the code that started the run, if the engine that started it
+    /// [had one](crate::Builder::version).
+    pub version: Option<String>,
+    /// The trace that the start of the run belongs to, as a W3C `traceparent`, if it was started as part of one.
+    pub traceparent: Option<String>,
     /// When the run is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
+    /// Which run it is under its id, from 1: one more after each [restart](crate::Ctx::restart). `input` is that of the
+    /// first one.
+    pub run_number: u32,
 }
 
 impl RunInfo {
     pub(crate) fn of(instance: Instance) -> Self {
+        let version = instance.version().map(str::to_owned);
+        let traceparent = instance.trace().map(|trace| trace.parent().to_owned());
         let is_failed = instance.status == Status::Failed;
         let (output, failure) = match instance.outcome {
             Some(outcome) if is_failed => (None, Some(recorded_failure(&outcome))),
             outcome => (outcome, None),
         };
         Self {
+            version,
+            traceparent,
             id: instance.id.to_string(),
             workflow: instance.workflow.to_string(),
             status: instance.status,
@@ -138,6 +161,7 @@ impl RunInfo {
             tags: instance.tags,
             recoveries: instance.recoveries,
             deadline: instance.deadline,
+            run_number: instance.restarts.saturating_add(1),
             is_detached: instance.parent.as_ref().is_some_and(|parent| parent.is_detached),
             parent: instance.parent.map(|parent| parent.id.to_string()),
         }
@@ -289,7 +313,7 @@ impl<O> Run<O> {
     /// Same as [`journal`](Self::journal).
     pub async fn progress(&self) -> Result<Progress, Error> {
         let instance = self.instance().await?;
-        let journal = whole_journal(&*self.shared.store, self.num, 0).await?;
+        let journal = counted(whole_journal(&*self.shared.store, self.num, 0).await?);
         Ok(Progress::of(&instance, &journal, self.shared.clock.now()))
     }
 
@@ -388,7 +412,7 @@ impl<O> Run<O> {
     /// # Errors
     /// Same as [`journal`](Self::journal).
     pub async fn completed_steps(&self) -> Result<Vec<String>, Error> {
-        let journal = self.journal().await?;
+        let journal = counted(self.journal().await?);
         let done = journal.iter().filter(|entry| entry.kind == EntryKind::StepDone);
         Ok(done.map(|entry| entry.op.replacen("step:", "", 1)).collect())
     }
@@ -703,7 +727,7 @@ impl Future for Signal {
 }
 
 /// Sends a message. Returns `false` if an earlier one had the same dedup key.
-async fn send(
+pub(crate) async fn send(
     shared: &Shared,
     id: &Name,
     num: InstanceNum,
@@ -719,7 +743,7 @@ async fn send(
     }
 }
 
-fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
+pub(crate) fn refused(id: &Name, refusal: Refusal, way_out: &'static str) -> Error {
     match refusal {
         Refusal::Status(status) => Error::Status { id: id.to_string(), status, way_out },
         Refusal::Child { parent } => Error::ChildOf { id: id.to_string(), parent: parent.to_string() },

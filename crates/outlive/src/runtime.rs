@@ -9,6 +9,8 @@ pub(crate) mod committer;
 #[cfg(feature = "tokio")]
 pub(crate) mod deploy;
 pub(crate) mod drivers;
+#[cfg(feature = "tokio")]
+pub(crate) mod expiry;
 pub(crate) mod family;
 #[cfg(feature = "tokio")]
 pub(crate) mod feed;
@@ -18,6 +20,8 @@ pub(crate) mod follower;
 pub(crate) mod handlers;
 #[cfg(feature = "tokio")]
 pub(crate) mod open;
+#[cfg(feature = "tokio")]
+pub(crate) mod outlet;
 #[cfg(feature = "tokio")]
 pub(crate) mod registry;
 pub(crate) mod replay;

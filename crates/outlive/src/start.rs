@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::duration::IntoDuration;
 use outlive_core::id::Name;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::store::commit::{self, Answer, Epoch, OnConflict, Refusal, Write};
 use outlive_core::time::Timestamp;
@@ -13,6 +14,7 @@ use outlive_core::time::Timestamp;
 use crate::error::Error;
 use crate::instance::tags::Tags;
 use crate::instance::target::{Names, deadline, run_id};
+use crate::instance::traces::StartSpan;
 use crate::run::Run;
 use crate::runtime::call::PendingCall;
 use crate::runtime::shared::Shared;
@@ -52,6 +54,17 @@ enum Due {
     Now,
     After(std::time::Duration),
     At(Timestamp),
+}
+
+impl Due {
+    /// Returns when the run is due.
+    fn at(&self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => Timestamp::AT_ONCE,
+            Self::After(delay) => now.after(*delay),
+            Self::At(moment) => *moment,
+        }
+    }
 }
 
 impl<O> Start<O> {
@@ -240,11 +253,7 @@ impl StartCall {
         self.check()?;
         let shared = self.shared.clone();
         let now = shared.clock.now();
-        let due = match self.due {
-            Due::Now => Timestamp::AT_ONCE,
-            Due::After(delay) => now.after(delay),
-            Due::At(moment) => moment,
-        };
+        let due = self.due.at(now);
         let deadline = self.deadline.map(|limit| now.after(limit));
         let due = deadline.map_or(due, |deadline| due.min(deadline));
         let id =
@@ -256,11 +265,17 @@ impl StartCall {
             }
             _ => Epoch(0),
         };
+        let span = StartSpan::begin(&self.workflow, &id);
+        let trace = span.trace();
         let start = commit::StartWrite {
             parent: None,
             id: id.clone(),
             workflow: self.workflow,
             input: self.input,
+            origin: RunOrigin::traced(
+                shared.services.as_ref().and_then(|services| services.env.origin.as_ref()),
+                trace,
+            ),
             seed: shared.random.number(),
             tags: self.tags.into_map(),
             deadline,
@@ -272,6 +287,7 @@ impl StartCall {
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
+        drop(span);
         match answer? {
             Answer::Started { num, created, is_driven } => {
                 if created && !is_driven && owner != Epoch(0) {
@@ -280,18 +296,28 @@ impl StartCall {
                 }
                 Ok(Run::new(self.shared, id, num))
             }
-            // The store compares text; the same JSON may be formatted differently.
-            Answer::Refused(Refusal::Conflict { workflow: other }) if other == workflow => {
-                let there = self.shared.instance(&id).await?;
-                match is_same_json(&there.input, &input) {
-                    true => Ok(Run::new(self.shared, id, there.num)),
-                    false => Err(conflict(&id, &workflow, Refusal::Conflict { workflow: other })),
-                }
-            }
-            Answer::Refused(refusal) => Err(conflict(&id, &workflow, refusal)),
+            Answer::Refused(refusal) => refused(self.shared, id, &workflow, &input, refusal).await,
             _ => Err(Error::Shutdown),
         }
     }
+}
+
+/// Returns the run that has the id, if it is the same one after all: the store compares text, and the same JSON may be
+/// formatted differently.
+async fn refused<O>(
+    shared: Arc<Shared>,
+    id: Name,
+    workflow: &Name,
+    input: &Payload,
+    refusal: Refusal,
+) -> Result<Run<O>, Error> {
+    if matches!(&refusal, Refusal::Conflict { workflow: other } if other == workflow) {
+        let there = shared.instance(&id).await?;
+        if is_same_json(&there.input, input) {
+            return Ok(Run::new(shared, id, there.num));
+        }
+    }
+    Err(conflict(&id, workflow, refusal))
 }
 
 fn is_same_json(one: &Payload, other: &Payload) -> bool {

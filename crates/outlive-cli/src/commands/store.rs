@@ -2,6 +2,7 @@
 
 pub(super) mod bench;
 pub(super) mod check;
+pub(super) mod compact;
 pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod export;

@@ -36,6 +36,12 @@ pub(crate) enum EntryPayload {
 
 impl EntryPayload {
     pub(crate) fn of(entry: &Entry) -> Self {
+        if let Some(kept_to) = entry.rewound_to() {
+            return Self::Reason(match entry.forked_from() {
+                Some(from) => format!("from run {:?}, up to entry {kept_to}", from.run),
+                None => format!("keeps what precedes it up to entry {kept_to}"),
+            });
+        }
         let Some(payload) = entry.payload.clone() else { return Self::Nothing };
         match entry.kind {
             EntryKind::AttemptFailed | EntryKind::FallingBack => Self::failure(None, payload),
@@ -43,9 +49,13 @@ impl EntryPayload {
                 Ok(step) => Self::failure(Some(step.ended), Payload::recorded(step.failure.get())),
                 Err(_) => Self::Value(payload),
             },
-            EntryKind::CancelTaken => Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string())),
+            // Its identity says what it undoes.
+            EntryKind::UndoPlanned => Self::Nothing,
+            EntryKind::CancelTaken | EntryKind::Unwinding => {
+                Self::Reason(payload.decode().unwrap_or_else(|_| payload.to_string()))
+            }
             EntryKind::Sent => entry.sent_to().map_or(Self::Value(payload), Self::Sent),
-            EntryKind::SendRefused => match payload.decode::<RecordedRefusal>() {
+            EntryKind::SendRefused | EntryKind::AppendRefused => match payload.decode::<RecordedRefusal>() {
                 Ok(refusal) => Self::SendRefused { why: refusal.sentence(), id: refusal.id },
                 Err(_) => Self::Value(payload),
             },
@@ -106,17 +116,24 @@ impl RecordedRefusal {
             "conflict" => format!("the id belongs to a run of {detail:?}"),
             "taken" => "the id is taken".to_owned(),
             "child" => format!("it is a child of {detail:?}"),
+            "full" => format!("it has {detail} items, which is its limit"),
             _ => why.clone(),
         }
     }
 }
 
-/// Returns when the operation of an entry is due. Entries about messages store a position in that field, which is not a
-/// time.
+/// Returns when the operation of an entry is due. In entries about messages that field is a position, and in entries about
+/// the run a number: these are not times.
 pub(crate) fn due(entry: &Entry) -> Option<Timestamp> {
     let has_position = matches!(
         entry.kind,
-        EntryKind::SignalTaken | EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::ChildEnded
+        EntryKind::SignalTaken
+            | EntryKind::QuestionTaken
+            | EntryKind::SignalRefused
+            | EntryKind::SignalDiscarded
+            | EntryKind::ChildEnded
+            | EntryKind::NearlyFull
     );
-    entry.due.filter(|_| !has_position)
+    let has_number = matches!(entry.kind, EntryKind::Retried | EntryKind::Rewound | EntryKind::Forked);
+    entry.due.filter(|_| !has_position && !has_number)
 }

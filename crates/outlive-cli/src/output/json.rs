@@ -21,13 +21,12 @@ pub(crate) struct RunJson {
     id: String,
     workflow: String,
     #[serde(flatten)]
+    origin: OriginJson,
+    #[serde(flatten)]
     status: StatusJson,
-    created_at: String,
-    started_at: Option<String>,
-    ended_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<String>,
-    duration_ms: Option<u64>,
+    #[serde(flatten)]
+    times: TimesJson,
+    run_number: u32,
     input: Box<RawValue>,
     output: Option<Box<RawValue>>,
     failure: Option<Box<RawValue>>,
@@ -36,6 +35,26 @@ pub(crate) struct RunJson {
     recoveries: u32,
     #[serde(flatten)]
     parent: ParentJson,
+}
+
+/// Where a run comes from.
+#[derive(Serialize)]
+struct OriginJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+}
+
+/// When a run was accepted, began and ended.
+#[derive(Serialize)]
+struct TimesJson {
+    created_at: String,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    duration_ms: Option<u64>,
 }
 
 /// Which run a run is a child of, and whether it continues without it.
@@ -76,12 +95,16 @@ impl RunJson {
         Self {
             id: info.id.clone(),
             workflow: info.workflow.clone(),
+            origin: OriginJson { version: info.version.clone(), traceparent: info.traceparent.clone() },
             status: info.status.into(),
-            created_at: info.created_at.to_string(),
-            started_at: info.started_at.map(|at| at.to_string()),
-            ended_at: info.ended_at.map(|at| at.to_string()),
-            deadline: info.deadline.map(|at| at.to_string()),
-            duration_ms: duration(info, now).map(millis),
+            times: TimesJson {
+                created_at: info.created_at.to_string(),
+                started_at: info.started_at.map(|at| at.to_string()),
+                ended_at: info.ended_at.map(|at| at.to_string()),
+                deadline: info.deadline.map(|at| at.to_string()),
+                duration_ms: duration(info, now).map(millis),
+            },
+            run_number: info.run_number,
             input: raw(&info.input),
             output: info.output.as_ref().map(raw),
             failure: info.failure.as_ref().map(|failure| raw(&failure.to_payload())),

@@ -124,3 +124,68 @@ async fn retry_continues_a_failed_run() {
     let kinds: Vec<&str> = shown["journal"].as_array().unwrap().iter().filter_map(|e| e["kind"].as_str()).collect();
     assert_eq!(kinds, ["step_failed", "retried", "step_failed"]);
 }
+
+#[tokio::test]
+async fn rewind_repeats_a_run_from_a_step() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    shop.tell(&["signal", "order-1", "approval", r#""ada""#]).await.well();
+    let expected = run.result().await.unwrap();
+    let plan = shop.ask(&["rewind", "order-1", "--to", "approval", "--dry-run"]).await;
+    assert_eq!((&plan["kept"][0], &plan["runs_again"][0]), (&"step:charge card".into(), &"wait:approval".into()));
+    assert_eq!(plan["signals"][0], "approval");
+    let told = shop.tell(&["rewind", "order-1", "--to", "approval"]).await.well();
+    assert!(told.contains("kept: step:charge card") && told.contains("signal given back: approval"), "{told}");
+    assert_eq!(run.result().await.unwrap(), expected);
+    let shown = shop.tell(&["show", "order-1", "--full"]).await.well();
+    assert!(shown.contains("rewound") && shown.contains("keeps what precedes it up to entry"), "{shown}");
+    let error = shop.tell(&["rewind", "order-1", "--to", "ship"]).await.error();
+    assert!(error.contains("has not recorded \"ship\"; choose one of step:charge card, wait:approval"), "{error}");
+    let error = shop.tell(&["rewind", "order-1", "--to", "999"]).await.error();
+    assert!(error.contains("has not recorded entry 999"), "{error}");
+}
+
+#[tokio::test]
+async fn fork_continues_a_copy_with_another_input() {
+    let shop = Shop::open().await;
+    let run = shop.waiting_order("order-1").await;
+    shop.tell(&["signal", "order-1", "approval", r#""ada""#]).await.well();
+    run.result().await.unwrap();
+    let words = ["fork", "order-1", "--at", "approval", "--input", "\"a boat\"", "--id", "order-2"];
+    let told = shop.tell(&words).await.well();
+    assert!(told.contains("run \"order-2\" is forked from run \"order-1\""), "{told}");
+    let fork: outlive::Run<String> = shop.engine.get_run("order-2").await.unwrap();
+    assert_eq!(fork.result().await.unwrap(), "a boat for 7, approved by ada");
+    let error = shop.tell(&words).await.error();
+    assert!(error.contains("\"order-2\" is taken"), "{error}");
+}
+
+#[tokio::test]
+async fn filter_selects_the_runs_to_change() {
+    let shop = Shop::open().await;
+    for n in 0..3 {
+        shop.failed_run(&format!("bad-{n}")).await;
+    }
+    let order = shop.waiting_order("order-1").await;
+    let doomed = |verb: &'static str| vec![verb, "--where", "--workflow", "doomed"];
+    let dry = shop.ask(&[&doomed("retry")[..], &["--dry-run"]].concat()).await;
+    assert_eq!((&dry["done"], &dry["skipped"], &dry["dry_run"]), (&3.into(), &0.into(), &true.into()));
+    let told = shop.tell(&[&doomed("retry")[..], &["--limit", "2"]].concat()).await.well();
+    assert!(told.contains("2 runs retried, 0 skipped"), "{told}");
+    for n in 0..3 {
+        shop.engine.get_run::<()>(&format!("bad-{n}")).await.unwrap().result().await.unwrap_err();
+    }
+    let told = shop.tell(&[&doomed("rewind")[..], &["--to", "burn"]].concat()).await.well();
+    assert!(told.contains("3 runs rewound"), "{told}");
+    for n in 0..3 {
+        shop.engine.get_run::<()>(&format!("bad-{n}")).await.unwrap().result().await.unwrap_err();
+    }
+    assert_eq!(shop.ask(&doomed("purge")).await["done"], 3);
+    let told = shop.tell(&["cancel", "--where", "--status", "waiting", "--reason", "closed"]).await.well();
+    assert!(told.contains("1 runs cancelled"), "{told}");
+    wait_for(&order, StatusKind::Cancelled, |_| true).await;
+    let error = shop.tell(&["purge", "--where"]).await.error();
+    assert!(error.contains("--where would select every run"), "{error}");
+    let error = shop.tell(&["purge", "order-1", "--workflow", "order"]).await.error();
+    assert!(error.contains("drop the id and add --where"), "{error}");
+}

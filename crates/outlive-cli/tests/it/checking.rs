@@ -12,6 +12,9 @@ use crate::shop::{OUTLIVE, Shop, Told, order};
 /// Selects the version of the shop that the checked program runs.
 const VERSION: &str = "OUTLIVE_TEST_VERSION";
 
+/// What a check of one fine run says.
+const FINE: &str = "1 unfinished run: 1 fine\nversion 2026-11-16: 1 unfinished run: 1 fine\n";
+
 /// The same order, with a renamed step.
 async fn renamed(ctx: Ctx, item: String) -> Result<String> {
     let paid: u32 = ctx.step("charge", || async { Err(BoxError::from("a check runs no step")) }).await?;
@@ -94,9 +97,9 @@ async fn check_reports_code_changes_and_leaves_the_live_store_alone() {
     shop.failed_run("bad-1").await;
     let before = bytes(&shop.file()).await;
     let table = [
-        ("same", 0, "1 unfinished run: 1 fine\n"),
+        ("same", 0, FINE),
         ("renamed", 1, "add `.was(\"charge card\")`"),
-        ("set-up", 0, "1 unfinished run: 1 fine\n"),
+        ("set-up", 0, FINE),
         ("longer", 1, "cannot tell"),
         ("retyped", 1, "the value recorded for step \"charge card\" does not read as alloc::vec::Vec<u32>"),
     ];
@@ -120,6 +123,8 @@ async fn check_prints_one_json_document() {
     assert_eq!((&document["exit_code"], &document["counts"]["looks renamed"]), (&1.into(), &1.into()));
     assert_eq!((&document["runs"][0]["id"], &document["runs"][0]["verdict"]), (&"order-1".into(), &"renamed".into()));
     assert_eq!(document["runs"][0]["renames"][0]["was"], "charge card");
+    assert_eq!(document["runs"][0]["version"], "2026-11-16");
+    assert_eq!(document["versions"]["2026-11-16"]["looks renamed"], 1);
 }
 
 #[tokio::test]
@@ -171,7 +176,7 @@ async fn export_is_checked_like_its_store() {
 async fn program_that_keeps_running_is_killed_after_its_report() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
-    assert_eq!(check(&shop.file(), "server", &[]).await.well(), "1 unfinished run: 1 fine\n");
+    assert_eq!(check(&shop.file(), "server", &[]).await.well(), FINE);
 }
 
 #[tokio::test]

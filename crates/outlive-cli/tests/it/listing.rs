@@ -25,11 +25,13 @@ async fn ps_applies_its_filters_and_limit() {
         let tag = if n == 1 { "paris" } else { "rome" };
         shop.engine.start_json("nap", "null").id(&format!("nap-{n}")).tag("city", tag).await.unwrap();
     }
-    let table: [(&[&str], &[&str]); 6] = [
+    let table: [(&[&str], &[&str]); 8] = [
         (&["ps", "--workflow", "doomed"], &["bad-1"]),
         (&["ps", "--status", "failed", "--status", "completed"], &["bad-1"]),
         (&["ps", "--prefix", "nap-"], &["nap-3", "nap-2", "nap-1"]),
         (&["ps", "--tag", "city=rome"], &["nap-3", "nap-2"]),
+        (&["ps", "--version", "2026-11-16", "--prefix", "bad"], &["bad-1"]),
+        (&["ps", "--version", "2026"], &[]),
         (&["ps", "--limit", "1"], &["nap-3"]),
         (&["ps", "--limit", "0"], &[]),
     ];
@@ -61,9 +63,14 @@ async fn show_prints_the_run_and_its_journal() {
     let shop = Shop::open().await;
     shop.waiting_order("order-1").await;
     let out = shop.tell(&["show", "order-1"]).await.well();
-    for part in
-        ["workflow  order", "status    waiting (approval)", "input     \"a tent\"", "it/shop.rs:", "step:charge card"]
-    {
+    for part in [
+        "workflow  order",
+        "version   2026-11-16",
+        "status    waiting (approval)",
+        "input     \"a tent\"",
+        "it/shop.rs:",
+        "step:charge card",
+    ] {
         assert!(out.contains(part), "no {part:?} in {out}");
     }
     let failed = out.lines().find(|line| line.contains("attempt failed")).unwrap();

@@ -4,6 +4,7 @@
 mod acts;
 mod bench;
 mod checking;
+mod compact;
 mod demo;
 mod doctor;
 mod errors;
@@ -14,6 +15,7 @@ mod following;
 mod hostile;
 mod jobs;
 mod listing;
+mod outputs;
 mod readonly;
 mod shop;
 mod unexecuted;

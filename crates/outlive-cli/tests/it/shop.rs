@@ -67,6 +67,7 @@ impl Shop {
     pub(crate) async fn with(more: impl FnOnce(outlive::Builder) -> outlive::Builder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(folder.path().join("shop.db"))
+            .version("2026-11-16")
             .workflow("order", order)
             .workflow("doomed", doomed)
             .workflow("nap", nap);

@@ -1,17 +1,21 @@
 //! Writes to a store, each one an all-or-nothing change, and their results.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::checksum::Sum;
 use crate::child::{ChildOutcome, Parent};
 pub use crate::id::Epoch;
 use crate::id::{InstanceNum, Name};
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::origin::RunOrigin;
+use crate::output::OutputWrite;
 use crate::payload::Payload;
 use crate::queue::{Dead, Moved, PushWrite, ResolveDeadLetters};
 use crate::status::Status;
+use crate::store::expire::{Expire, ExpireMark};
 use crate::store::query::Instance;
 use crate::time::Timestamp;
 
@@ -29,6 +33,10 @@ pub enum Write {
     Claim(Claim),
     /// Resumes a failed or stuck instance.
     Reopen(Reopen),
+    /// Rewinds a run.
+    Rewind(Box<RewindWrite>),
+    /// Creates a run from the beginning of another one.
+    Fork(Box<ForkWrite>),
     /// Removes everything stored about an ended or stuck instance. With a number, only if the id still belongs to that
     /// instance: another one may have it by now.
     Purge(Name, Option<InstanceNum>),
@@ -42,15 +50,23 @@ pub enum Write {
     Mark(Name, u64),
     /// Removes the oldest lifecycle events from the feed, a few thousand at a time.
     Trim(Trim),
+    /// Removes runs that ended long ago.
+    Expire(Box<Expire>),
     /// Resets the recoveries of instances because the process did not die while driving them.
     Absolve(Absolve),
+    /// Gives something out of a run, for others to read.
+    Output(Box<OutputWrite>),
 }
 
 impl Write {
-    /// Returns `true` if it sends a [notice](Message::is_notice).
+    /// Returns `true` if it sends a [notice](Message::is_notice), or is an output that no store refuses.
     #[must_use]
     pub fn is_notice(&self) -> bool {
-        matches!(self, Self::Message(send) if send.message.is_notice())
+        match self {
+            Self::Message(send) => send.message.is_notice(),
+            Self::Output(output) => !output.is_limited(),
+            _ => false,
+        }
     }
 }
 
@@ -106,6 +122,8 @@ pub struct StartWrite {
     pub workflow: Name,
     /// The input as JSON.
     pub input: Payload,
+    /// Where it comes from.
+    pub origin: Option<Arc<RunOrigin>>,
     /// The seed of the random streams of the run; chosen once.
     pub seed: u64,
     /// Labels for searching.
@@ -135,6 +153,7 @@ impl StartWrite {
             id: push.id.clone(),
             workflow: push.job.clone(),
             input: Payload::recorded("null"),
+            origin: None,
             seed: push.seed,
             tags: BTreeMap::new(),
             at: push.at,
@@ -194,11 +213,19 @@ impl SendWrite {
         let token = Sum::new().number(token).text(child.as_str()).whole();
         Self { id: parent.id.clone(), num: Some(parent.num), message, at, dedup: None, token }
     }
+
+    /// Creates the message by which a run that was rewound learns again how a child ended.
+    #[must_use]
+    pub fn repeated_end(rewind: &RewindWrite, child: &Name, message: Message) -> Self {
+        let token = Sum::new().number(rewind.num.0).number(rewind.entry.seq).text(child.as_str()).whole();
+        let (id, num, at) = (rewind.id.clone(), Some(rewind.num), rewind.entry.at);
+        Self { id, num, message, at, dedup: None, token }
+    }
 }
 
 /// Everything that one message or outcome changes in a run, applied completely or not at all. Fenced unless `epoch`
 /// holds the lease, the instance exists and is neither ended nor stuck, and `seq_before` is its last sequence number.
-/// Entries count as progress: they reset its recoveries to 0.
+/// Entries count as [progress](Commit::is_progress): they reset its recoveries to 0.
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// The instance.
@@ -211,11 +238,20 @@ pub struct Commit {
     pub entries: Vec<Entry>,
     /// Inbox positions of the messages that these entries take.
     pub taken: Vec<u64>,
-    /// What it sends to other instances: starts, messages and pushes. If one is refused, so is the whole commit
+    /// What it sends to other instances (starts, messages and pushes), and what it gives out. If one is refused, so is the whole commit
     /// ([`Answer::WriteRefused`]), unless it is a [notice](Message::is_notice).
     pub writes: Vec<Write>,
     /// The new state, if it changes.
     pub state: Option<NewState>,
+}
+
+impl Commit {
+    /// Returns `true` if the instance has recorded something that it need not do again. A heartbeat is not: the attempt
+    /// that sent it starts again, and may crash the process again.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        self.entries.iter().any(|entry| entry.kind != EntryKind::Heartbeat)
+    }
 }
 
 /// The new state of an instance.
@@ -342,11 +378,62 @@ pub struct Reopen {
     pub at: Timestamp,
 }
 
+/// Rewinds a run: adds [`Entry::rewound`], gives back the messages that it forgets, and makes it pending and due.
+///
+/// Refused with [`Refusal::Changed`] if the journal has grown since the rewind was
+/// planned, and with the status of the run if it has never begun or is driven. A deadline that has passed is removed.
+#[derive(Clone, Debug)]
+pub struct RewindWrite {
+    /// The id of the run.
+    pub id: Name,
+    /// The number of the run; the id may belong to another one by now.
+    pub num: InstanceNum,
+    /// The entry; it follows the last one that the plan was made from.
+    pub entry: Entry,
+    /// The messages that go back to the inbox, unless they are there.
+    pub returned: Vec<Inbound>,
+    /// The children that are kept and whose ends are not: the run gets a message for each that has ended, unless it is
+    /// there.
+    pub children: Vec<KeptChild>,
+    /// What is sent to the children that are forgotten: [notices](Message::is_notice) only.
+    pub writes: Vec<Write>,
+}
+
+/// A child that is kept and whose end is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptChild {
+    /// Its id.
+    pub id: Name,
+    /// Its end as it was recorded, in case it is no longer stored.
+    pub outcome: Option<Payload>,
+}
+
+impl KeptChild {
+    /// Returns the outcome of a child that is no longer stored and whose end was never recorded.
+    #[must_use]
+    pub fn gone() -> Payload {
+        ChildOutcome::Cancelled("it was purged".to_owned()).to_payload()
+    }
+}
+
+/// Creates a run with the journal that a fork begins with. Refused if the id is in use.
+#[derive(Clone, Debug)]
+pub struct ForkWrite {
+    /// The new run. Nobody drives it from the start.
+    pub start: StartWrite,
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// Messages that are in its inbox, under the positions they had in another one.
+    pub inbox: Vec<Inbound>,
+    /// Messages that arrive after those.
+    pub arriving: Vec<Message>,
+}
+
 /// The result of one write of a batch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Result of a start.
+    /// Result of a start or a fork.
     Started {
         /// The instance with that id.
         num: InstanceNum,
@@ -386,7 +473,7 @@ pub enum Answer {
         /// See [`Answer::Sent`].
         before: u64,
     },
-    /// Result of a turn, or a commit with writes, that was applied: the results of its writes, in order.
+    /// Result of a rewind, a turn, or a commit with writes, that was applied: the results of its writes, in order.
     DoneWith(Vec<Answer>),
     /// Result of a turn or commit one of whose writes was refused; nothing was changed.
     WriteRefused {
@@ -402,8 +489,22 @@ pub enum Answer {
         /// The instances that received them again, each one once.
         nums: Vec<InstanceNum>,
     },
+    /// Result of an output that was stored: its [place](crate::output::OutputKey::item) under its name.
+    Given {
+        /// The run.
+        num: InstanceNum,
+        /// The place.
+        item: u64,
+    },
     /// Result of a trim: the number of removed events; 0 once nothing older is left.
     Trimmed(u64),
+    /// Result of an expiry.
+    Expired {
+        /// The number of runs that were removed.
+        removed: u64,
+        /// Where to go on, unless no run is left that ended long ago.
+        next: Option<ExpireMark>,
+    },
     /// Result of a claim: the claimed instances, in the requested order.
     Claimed(Vec<Claimed>),
     /// The write conflicts with the contents of the store; nothing was changed.
@@ -442,5 +543,12 @@ pub enum Refusal {
     Child {
         /// The id of the parent.
         parent: Name,
+    },
+    /// The journal has grown since the write was planned.
+    Changed,
+    /// The stream has as many items as it may have.
+    Full {
+        /// How many.
+        max_items: u64,
     },
 }

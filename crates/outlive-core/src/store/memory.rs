@@ -1,6 +1,9 @@
 //! The in-memory store, for tests.
 
+mod expire;
 mod jobs;
+mod outputs;
+mod repair;
 mod row;
 mod rows;
 
@@ -11,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::id::{InstanceNum, Name};
 use crate::journal::Entry;
 use crate::message::Inbound;
+use crate::output::{Output, OutputRead};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::store::commit::{Answer, Epoch, Write};
@@ -122,5 +126,9 @@ impl Query for MemoryStore {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         Box::pin(async move { Ok(self.rows().reply(pos)) })
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        Box::pin(async move { Ok(self.rows().outputs(num, &read, limit)) })
     }
 }

@@ -3,6 +3,7 @@
 use crate::id::InstanceNum;
 use crate::journal::Entry;
 use crate::message::{Inbound, Message};
+use crate::output::{Output, OutputRead};
 use crate::payload::Payload;
 use crate::queue::Dead;
 use crate::store::error::Error;
@@ -34,7 +35,9 @@ impl Weight for Entry {
 impl Weight for Inbound {
     fn weight(&self) -> usize {
         let texts = match &self.message {
-            Message::Signal { name, payload } => name.as_str().len() + payload.len(),
+            Message::Signal { name, payload } | Message::Question { name, payload } => {
+                name.as_str().len() + payload.len()
+            }
             Message::Cancel { reason } | Message::Terminate { reason } => reason.len(),
             Message::Event(event) => event.payload.len(),
             _ => 0,
@@ -65,6 +68,12 @@ impl Weight for Instance {
 impl Weight for Dead {
     fn weight(&self) -> usize {
         2 * ITEM_BYTES + self.id.as_str().len() + self.failure.len() + self.event.payload.len()
+    }
+}
+
+impl Weight for Output {
+    fn weight(&self) -> usize {
+        ITEM_BYTES + self.key.name.as_str().len() + self.payload.len()
     }
 }
 
@@ -134,6 +143,21 @@ pub async fn whole_journal<Q: Query + ?Sized>(query: &Q, num: InstanceNum, after
         journal.extend(page);
     }
     Ok(journal)
+}
+
+/// Reads everything that a run has given out, page by page.
+///
+/// # Errors
+/// The errors of [`Query::outputs`].
+pub async fn whole_outputs<Q: Query + ?Sized>(query: &Q, num: InstanceNum) -> Result<Vec<Output>, Error> {
+    let mut outputs = query.outputs(num, OutputRead::All { after: None }, usize::MAX).await?;
+    let mut has_more = is_full(&outputs, usize::MAX);
+    while let Some(last) = outputs.last().map(|output| output.key.clone()).filter(|_| has_more) {
+        let page = query.outputs(num, OutputRead::All { after: Some(last) }, usize::MAX).await?;
+        has_more = is_full(&page, usize::MAX);
+        outputs.extend(page);
+    }
+    Ok(outputs)
 }
 
 /// Reads the whole inbox of an instance, page by page.

@@ -1,6 +1,7 @@
 //! The read path of a store, separate from the write path.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::child::Parent;
 use crate::id::{Epoch, InstanceNum, Name};
@@ -8,6 +9,8 @@ use crate::journal::Entry;
 use crate::kind::Kinds;
 use crate::lifecycle::LifecycleRecord;
 use crate::message::{Inbound, Message};
+use crate::origin::{RunOrigin, TraceContext};
+use crate::output::{Output, OutputRead};
 use crate::payload::Payload;
 use crate::queue::{Dead, Depth, QueuePage, QueueRead};
 use crate::status::{Status, StatusKind};
@@ -37,6 +40,8 @@ pub struct Instance {
     pub outcome: Option<Payload>,
     /// A note for people: why it is stuck or was cancelled.
     pub note: Option<String>,
+    /// Where it comes from.
+    pub origin: Option<Arc<RunOrigin>>,
     /// The seed of its random streams.
     pub seed: u64,
     /// Labels for searching.
@@ -56,6 +61,8 @@ pub struct Instance {
     pub parent: Option<Parent>,
     /// When it is cancelled if it has not ended.
     pub deadline: Option<Timestamp>,
+    /// How often it has restarted.
+    pub restarts: u32,
 }
 
 /// With this many recoveries without progress, an instance is suspected of crashing the process.
@@ -67,6 +74,18 @@ impl Instance {
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.recoveries >= SUSPECT_RECOVERIES
+    }
+
+    /// Returns the version of the code that started it, if that had one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.origin.as_ref()?.version.as_ref().map(Name::as_str)
+    }
+
+    /// Returns the trace that its start belongs to, if there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.origin.as_ref()?.trace.as_ref()
     }
 
     /// Returns `true` if its start is in the future. Until then it is not claimed, and only a message that ends it
@@ -193,6 +212,8 @@ pub struct Filter {
     pub created_before: Option<Timestamp>,
     /// Tags that the instance must have, all of them.
     pub tags: BTreeMap<String, String>,
+    /// The version of the code that started it.
+    pub version: Option<String>,
     /// The number of the run whose children to select.
     pub parent: Option<InstanceNum>,
 }
@@ -258,6 +279,13 @@ impl Filter {
         self
     }
 
+    /// Selects instances that were started by this version of the code.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
     /// Selects the children of a run, by its number.
     #[must_use]
     pub fn children_of(mut self, parent: InstanceNum) -> Self {
@@ -275,6 +303,7 @@ impl Filter {
             && self.created_from.is_none_or(|from| instance.created_at >= from)
             && self.created_before.is_none_or(|before| instance.created_at < before)
             && self.tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value))
+            && self.version.as_deref().is_none_or(|version| instance.version() == Some(version))
             && self.parent.is_none_or(|num| instance.parent.as_ref().is_some_and(|parent| parent.num == num))
     }
 }
@@ -358,7 +387,7 @@ pub trait Query: Send + Sync {
     /// Returns the instance with this id.
     fn instance<'a>(&'a self, id: &'a Name) -> Answered<'a, Option<Instance>>;
 
-    /// Reads the journal of an instance after `after`: one [page](crate::store::page) of at most `limit` entries. A damaged
+    /// Reads the journal of an instance after `after`, since its last restart: one [page](crate::store::page) of at most `limit` entries. A damaged
     /// entry is an error of kind `Corrupt`.
     fn journal(&self, num: InstanceNum, after: u64, limit: usize) -> Answered<'_, Vec<Entry>>;
 
@@ -404,4 +433,8 @@ pub trait Query: Send + Sync {
 
     /// Returns the reply to the event at a position, if it exists and has not been removed yet.
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>>;
+
+    /// Reads what a run has given out, in order: one [page](crate::store::page) of at most `limit` outputs. A damaged one
+    /// is an error of kind `Corrupt`.
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>>;
 }

@@ -19,6 +19,16 @@ pub struct LiveChildren {
 }
 
 impl LiveChildren {
+    /// Returns the children that a run took along when it restarted.
+    pub(super) fn carried(children: BTreeMap<String, bool>) -> Self {
+        Self { by_id: children.into_iter().map(|(id, is_detached)| (id.into(), is_detached)).collect() }
+    }
+
+    /// Returns what the run takes along when it restarts.
+    pub(super) fn to_carry(&self) -> BTreeMap<String, bool> {
+        self.by_id.iter().map(|(id, is_detached)| (id.to_string(), *is_detached)).collect()
+    }
+
     /// Returns the ids of the children.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.by_id.keys().map(|id| &**id)

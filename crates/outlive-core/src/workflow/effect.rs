@@ -1,6 +1,7 @@
 //! Effects: what a run starts and sends elsewhere, as writes in the commit of its own entry.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,15 @@ use crate::event::Event;
 use crate::id::{Epoch, LENGTH_MAX, Name};
 use crate::journal::SentTo;
 use crate::message::Message;
+use crate::origin::RunOrigin;
+use crate::output::{AnswerRecord, OutputContent, OutputWrite};
 use crate::payload::Payload;
 use crate::queue::{PushTarget, PushWrite};
 use crate::status::{Status, StatusKind};
 use crate::store::commit::{OnConflict, Refusal, SendWrite, StartWrite, Write};
 use crate::time::Timestamp;
+
+use super::rewound::Rewinds;
 
 /// The prefix in the identity of the start of a child, which its id does not repeat.
 pub(super) const CHILD_PREFIX: &str = "child:";
@@ -43,6 +48,8 @@ pub enum EffectSpec {
         /// Where it is stored until it is taken.
         place: PushTarget,
     },
+    /// Gives something out, for others to read. The version of a value is filled in, and an answer is the plain value.
+    Output(OutputContent),
 }
 
 /// A run to start.
@@ -54,6 +61,8 @@ pub struct StartEffect {
     pub input: Payload,
     /// The id. Without one, a child is named for its parent and its operation, and any other run gets a new id.
     pub id: Option<Name>,
+    /// Where it comes from.
+    pub origin: Option<Arc<RunOrigin>>,
     /// Labels for searching.
     pub tags: BTreeMap<String, String>,
     /// When it may start.
@@ -90,6 +99,8 @@ impl RefusedEffect {
             Refusal::Conflict { workflow } => ("conflict", Some(workflow.to_string())),
             Refusal::Taken => ("taken", None),
             Refusal::Child { parent } => ("child", Some(parent.to_string())),
+            Refusal::Changed => ("changed", None),
+            Refusal::Full { max_items } => ("full", Some(max_items.to_string())),
         };
         let wire = RefusedWire { id: self.id.clone(), why: why.to_owned(), detail };
         Payload::encode(&wire).unwrap_or_else(|_| Payload::recorded("{}"))
@@ -104,7 +115,9 @@ impl RefusedEffect {
             ("status", Some(status)) => Refusal::Status(status),
             ("conflict", _) => Refusal::Conflict { workflow: Name::recorded(&detail) },
             ("taken", _) => Refusal::Taken,
+            ("full", _) => Refusal::Full { max_items: detail.parse().unwrap_or_default() },
             ("child", _) => Refusal::Child { parent: Name::recorded(&detail) },
+            ("changed", _) => Refusal::Changed,
             _ => return Err(format!("unknown refusal {why:?}")),
         };
         Ok(Self { id, refusal })
@@ -119,7 +132,11 @@ pub(super) struct EffectSource<'a> {
     pub(super) op: &'a str,
     /// The number of its entry: an effect that is repeated after a rewind is another one.
     pub(super) seq: u64,
+    /// The number of the run, which restarts count.
+    pub(super) run_number: u32,
     pub(super) now: Timestamp,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<&'a Rewinds>,
 }
 
 impl EffectSource<'_> {
@@ -143,10 +160,19 @@ impl EffectSource<'_> {
         Name::recorded(&text)
     }
 
-    /// Names a child for its parent and its operation.
-    fn child_id(&self, parent: &Parent) -> Name {
+    /// Names a child for its parent, the run of it, and its operation, unless it has an id. One that replaces a child
+    /// that the run has forgotten gets another id, as that one keeps its own.
+    fn child_id(&self, given: Option<&Name>, parent: &Parent) -> Name {
         let op = self.op.replacen(CHILD_PREFIX, "", 1);
-        self.fitted(format!("{}/{op}", parent.id))
+        let named = || match self.run_number {
+            0 | 1 => self.fitted(format!("{}/{op}", parent.id)),
+            number => self.fitted(format!("{}#{number}/{op}", parent.id)),
+        };
+        let id = given.cloned().unwrap_or_else(named);
+        match self.rewinds {
+            Some(rewinds) if rewinds.has_child(id.as_str()) => self.fitted(format!("{id}@{}", rewinds.last())),
+            _ => id,
+        }
     }
 
     /// Shortens an id that is too long; what is left out still counts.
@@ -174,12 +200,12 @@ impl EffectSpec {
         match self {
             Self::Start(start) => {
                 let id = match (&start.id, &start.parent) {
-                    (Some(id), _) => id.clone(),
-                    (None, Some(parent)) => source.child_id(parent),
+                    (given, Some(parent)) => source.child_id(given.as_ref(), parent),
+                    (Some(id), None) => id.clone(),
                     (None, None) => source.new_id(),
                 };
                 let to = SentTo { id: id.to_string(), detached: start.parent.as_ref().map(|one| one.is_detached) };
-                let StartEffect { workflow, input, tags, due, parent, .. } = start.clone();
+                let StartEffect { workflow, input, origin, tags, due, parent, .. } = start.clone();
                 let deadline = start.deadline.map(|limit| at.after(limit));
                 let due = deadline.map_or(due, |deadline| due.min(deadline));
                 // The parent of an existing run would wait for an outcome that is reported to somebody else.
@@ -189,6 +215,7 @@ impl EffectSpec {
                     id,
                     workflow,
                     input,
+                    origin,
                     seed,
                     tags,
                     at,
@@ -210,6 +237,19 @@ impl EffectSpec {
                 let to = SentTo { id: id.to_string(), detached: None };
                 let (id, job, events) = (id.clone(), job.clone(), vec![event.clone()]);
                 (Write::Push(PushWrite { id, job, events, place: *place, at, seed, token }), to)
+            }
+            Self::Output(content) => {
+                let content = match content.clone() {
+                    OutputContent::Value { name, payload, .. } => {
+                        OutputContent::Value { name, version: source.seq, payload }
+                    }
+                    OutputContent::Answer { question, payload } => {
+                        OutputContent::Answer { question, payload: AnswerRecord::Value(payload).to_payload() }
+                    }
+                    other => other,
+                };
+                let to = SentTo { id: content.stream().to_owned(), detached: None };
+                (Write::Output(OutputWrite::carried(content, at, token).into()), to)
             }
         }
     }

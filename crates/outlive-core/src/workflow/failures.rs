@@ -17,6 +17,9 @@ pub(super) struct SeenFailures(VecDeque<(u64, Box<str>)>);
 impl SeenFailures {
     /// Remembers an outcome if it is a failure.
     pub(super) fn see(&mut self, seq: u64, outcome: &Outcome, kind: Option<OpKind>) {
+        if kind == Some(OpKind::Undo) {
+            return; // The run is stuck with it, and does not fail because of it.
+        }
         let message = match outcome {
             Outcome::Failed(failed) => failed.failure.message.as_str().into(),
             Outcome::TimedOut | Outcome::Refused(_) => Box::default(),

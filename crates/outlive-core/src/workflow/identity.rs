@@ -73,6 +73,13 @@ pub(super) fn op_words(key: &str) -> &'static str {
         Some(OpKind::Signal | OpKind::Cancel) => "message to that run",
         Some(OpKind::Send | OpKind::Push) => "event for that job",
         Some(OpKind::Patch) => "patch of that name",
+        Some(OpKind::Undo) => "undo of that name",
+        Some(OpKind::Unwind) => "end of that run",
+        Some(OpKind::Restart) => "restart",
+        Some(OpKind::Publish) => "publication of that name",
+        Some(OpKind::Append) => "append to that stream",
+        Some(OpKind::Question) => "wait for that question",
+        Some(OpKind::Reply) => "reply to that question",
         Some(OpKind::Step) | None => "step of that name",
     }
 }
@@ -123,7 +130,7 @@ pub fn base(scope: &str, kind: OpKind, name: &str, key: Option<&str>) -> Arc<str
     let mut text = String::with_capacity(scope.len() + name.len() + 16);
     text.push_str(scope);
     text.push_str(kind.prefix());
-    if kind != OpKind::Sleep {
+    if !matches!(kind, OpKind::Sleep | OpKind::Unwind | OpKind::Restart) {
         escape_into(&mut text, name);
     }
     if let Some(key) = key {

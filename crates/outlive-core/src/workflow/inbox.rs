@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::message::{Inbound, Message};
+use crate::output::QuestionKey;
+use crate::restart::CarriedSignal;
 
 use super::Slot;
 use super::signals::Signals;
@@ -171,6 +173,11 @@ impl RunInbox {
         refused.into_iter().for_each(|pos| signals.refuse(pos));
     }
 
+    /// Receives the signals that a run took along when it restarted.
+    pub(super) fn carry(&mut self, signals: Vec<CarriedSignal>) {
+        signals.into_iter().for_each(|signal| self.allocate().signals.carry(signal));
+    }
+
     fn allocate(&mut self) -> &mut RunMessages {
         self.messages.get_or_insert_default()
     }
@@ -195,6 +202,9 @@ impl RunMessages {
             Message::Signal { name, payload } => self.signals.put(name.as_str(), inbound.pos, payload),
             Message::ChildEnded { id, outcome } => {
                 self.signals.put(ChildKey::new(id.as_str()).as_str(), inbound.pos, outcome);
+            }
+            Message::Question { name, payload } => {
+                self.signals.put(QuestionKey::new(name.as_str()).into_name().as_str(), inbound.pos, payload);
             }
             Message::Terminate { reason } => self.terminate = Some(reason),
             other => self.controls.push_back((inbound.pos, other)),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::id::Name;
+use crate::output::QuestionKey;
 use crate::time::Timestamp;
 
+use super::care::HeldBack;
 use super::identity::Identity;
 use super::record::OpRecord;
 use super::spec::{OpKind, Outcome, Spec, StepSpec};
@@ -27,17 +29,21 @@ pub struct Asked {
     pub has_timeout: bool,
     /// The current or next attempt of a step; 0 if it is not a step.
     pub attempt: u32,
-    /// The signal that a wait expects.
+    /// The signal or question that a wait expects.
     pub signal: Option<Name>,
     /// The id of the child whose outcome it waits for.
     pub child: Option<Name>,
+    /// What holds back its next attempt.
+    pub held: Option<HeldBack>,
 }
 
 impl Asked {
     pub(super) fn of(op: &Op) -> Self {
         let is_over = matches!(op.phase, OpPhase::Settled { .. } | OpPhase::Delivered { .. });
         let record = &op.record;
+        let care = record.care.as_deref();
         let has_begun = record.started.is_some() || record.failed > 0 || record.due.is_some();
+        let has_begun = has_begun || care.is_some_and(|care| care.progress.is_some());
         Self {
             op: op.key.clone(),
             base: op.identity.base.clone(),
@@ -45,15 +51,19 @@ impl Asked {
             kind: op.kind,
             is_recorded: is_over || has_begun || record.falling_back.is_some(),
             has_timeout: matches!(op.spec, Some(Spec::Wait { timeout: Some(_), .. })),
-            attempt: if op.kind == OpKind::Step { record.failed.saturating_add(1) } else { 0 },
+            attempt: if op.kind.has_attempts() { record.failed.saturating_add(1) } else { 0 },
             signal: match &op.spec {
-                Some(Spec::Wait { name, .. }) => Some(name.clone()),
+                Some(Spec::Wait { name, .. }) => Some(match QuestionKey::name_in(name.as_str()) {
+                    Some(question) => Name::recorded(question),
+                    None => name.clone(),
+                }),
                 _ => None,
             },
             child: match &op.spec {
                 Some(Spec::Result(child)) => Some(Name::recorded(child.id())),
                 _ => None,
             },
+            held: care.and_then(|care| care.held.clone()),
         }
     }
 }
@@ -91,6 +101,8 @@ pub(super) struct Op {
     /// The identity as text, under the alias if that is where the record was found.
     pub(super) key: Arc<str>,
     pub(super) kind: OpKind,
+    /// Whether the current attempt has appended something.
+    pub(super) has_appended: bool,
     pub(super) site: Arc<str>,
     /// Other bases under which it may be recorded, in the order in which they are tried.
     pub(super) aliases: Vec<Arc<str>>,
@@ -107,6 +119,18 @@ impl Op {
         match &self.spec {
             Some(Spec::Step(spec)) => Some(spec),
             _ => None,
+        }
+    }
+
+    /// Returns when its attempt times out, if it is a step with one that is running, or about to.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let (OpPhase::Working { started, .. } | OpPhase::Starting { started, .. }) = self.phase else { return None };
+        let spec = self.step_spec()?;
+        let one = spec.attempt_timeout.map(|limit| started.after(limit));
+        let all = spec.total_timeout.and_then(|limit| Some(self.record.first_started?.after(limit)));
+        match (one, all) {
+            (Some(one), Some(all)) => Some(one.min(all)),
+            (one, all) => one.or(all),
         }
     }
 

@@ -7,22 +7,29 @@
 //! What each step goes through and one place calls is `#[inline]`: large values would be copied once more at each border.
 
 mod ahead;
+mod attempts;
 mod control;
 mod cursor;
 mod effect;
+mod gate;
+mod heartbeat;
+mod output;
 mod pause;
+mod restart;
 mod sleep;
 mod step;
 mod table;
+mod undo;
 mod wait;
 
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::journal::EntryKind;
+use crate::journal::{Entry, EntryKind};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+use super::care::BreakerNotice;
 use super::children::LiveChildren;
 use super::deliveries::{Deliveries, Delivery};
 use super::failures::SeenFailures;
@@ -31,12 +38,16 @@ use super::inbox::RunInbox;
 use super::op::{Asked, Op, OpPhase};
 use super::record::{OpRecord, Recorded};
 use super::recorder::Recorder;
+use super::rewound::Rewinds;
 use super::spec::{OpKind, Outcome, Spec};
+use super::undos::Undos;
 use super::{Polled, Slot, Trouble};
 
+pub use attempts::AttemptCare;
 pub use control::DEADLINE_PASSED;
 use cursor::OpCursor;
 pub use pause::Pause;
+pub use restart::RunRestart;
 use step::StepAttempts;
 use table::OpTable;
 
@@ -45,7 +56,7 @@ use table::OpTable;
 /// The [`Machine`](super::Machine) decides when something may happen; this is what then happens.
 pub struct Operations {
     /// The seed of the run, from which the jitter of retries comes.
-    seed: u64,
+    pub(super) seed: u64,
     table: OpTable,
     pub(super) deliveries: Deliveries,
     pub(super) recorder: Recorder,
@@ -62,6 +73,22 @@ pub struct Operations {
     pub(super) failures: SeenFailures,
     /// When the run is cancelled.
     pub(super) deadline: Option<Timestamp>,
+    pub(super) undos: Undos,
+    /// Changes of breakers that attempts of this run have caused.
+    notices: Vec<BreakerNotice>,
+    pub(super) past: Past,
+}
+
+/// What a run has behind it, and what it leaves behind when it restarts.
+pub(super) struct Past {
+    /// The number of the run, which restarts count.
+    pub(super) run_number: u32,
+    /// The operation that restarts the run, once it has begun.
+    restarting: Option<Slot>,
+    /// The entries that refused a signal which was not discarded.
+    pub(super) dead: Vec<Entry>,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<Box<Rewinds>>,
 }
 
 impl Operations {
@@ -93,6 +120,12 @@ impl Operations {
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.deliveries.last()
+    }
+
+    /// Returns what the run has forgotten, if it was rewound or forked.
+    #[must_use]
+    pub fn rewinds(&self) -> Option<&Rewinds> {
+        self.past.rewinds.as_deref()
     }
 
     /// Returns the identity of an operation.
@@ -149,6 +182,9 @@ impl Operations {
             children: LiveChildren::default(),
             failures: SeenFailures::default(),
             deadline: None,
+            undos: Undos::default(),
+            notices: Vec::new(),
+            past: Past { run_number: 1, restarting: None, dead: Vec::new(), rewinds: None },
         }
     }
 
@@ -164,6 +200,7 @@ impl Operations {
             spec: None,
             record: OpRecord::default(),
             phase: OpPhase::Called,
+            has_appended: false,
             timer: None,
         })
     }
@@ -264,7 +301,11 @@ impl Operations {
     /// Removes an operation. An unconsumed signal returns to its place in the queue.
     #[inline]
     pub(super) fn close(&mut self, slot: Slot) {
+        if self.table.get(slot).is_some_and(|op| op.has_appended) {
+            output::abandon(self, slot);
+        }
         let Some(op) = self.table.get_mut(slot) else { return };
+        self.past.restarting.take_if(|restarting| *restarting == slot);
         match op.phase {
             OpPhase::Idle => self.idle.retain(|other| *other != slot),
             OpPhase::Starting { .. } => self.starting.retain(|other| *other != slot),
@@ -273,6 +314,7 @@ impl Operations {
             _ => {}
         }
         self.deliveries.closed(slot);
+        self.undos.close(slot);
         if let (Some(name), Some(signals)) = (op.spec.as_ref().and_then(Spec::awaited), self.inbox.signals_mut()) {
             signals.stop_waiting(name, slot);
             if let OpPhase::Settled { seq, outcome: Outcome::Signal { pos, payload }, .. }
@@ -352,11 +394,15 @@ impl Operations {
         match op.spec() {
             Some(Spec::Step(_)) => StepAttempts::of(op).begin(),
             Some(Spec::Patch) => op.settle(EntryKind::Patched, Outcome::Patched(true)),
+            Some(Spec::Unwind(_)) => undo::unwind(&mut op),
             // A run that is cancelled may still send what its clean-up sends, but starts no children.
             Some(Spec::Effect(effect)) if !effect.is_child() || op.ops.inbox.cancel_reason().is_none() => {
                 effect::begin(&mut op);
             }
-            Some(_) if op.ops.inbox.cancel_reason().is_some() => op.settle(EntryKind::OpCancelled, Outcome::Cancelled),
+            Some(_) if op.ops.inbox.cancel_reason().is_some() && !op.ops.undos.is_unwinding() => {
+                op.settle(EntryKind::OpCancelled, Outcome::Cancelled)
+            }
+            Some(Spec::Restart(_)) => restart::begin(&mut op),
             Some(&Spec::SleepFor(duration)) => sleep::begin(&mut op, now.after(duration)),
             Some(&Spec::SleepUntil(due)) => sleep::begin(&mut op, due),
             Some(Spec::Wait { name, timeout, .. }) => {
@@ -376,7 +422,7 @@ impl Operations {
         while let Some(slot) = self.table.take_due(now) {
             let mut op = self.at(slot, now);
             match op.get().map(|op| op.kind) {
-                Some(OpKind::Step) => StepAttempts::of(op).due(),
+                Some(OpKind::Step | OpKind::Undo) => StepAttempts::of(op).due(),
                 Some(OpKind::Sleep) => sleep::due(&mut op),
                 Some(OpKind::Wait) => wait::due(&mut op),
                 // The others have no timers.

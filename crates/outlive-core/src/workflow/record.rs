@@ -7,13 +7,17 @@ use crate::checksum::Sum;
 use crate::failure::{self, Failure};
 use crate::journal::{Entry, EntryKind, SentTo};
 use crate::payload::Payload;
+use crate::restart::{CarriedSignal, RestartRecord};
 use crate::retry::Reason;
 use crate::time::Timestamp;
 
+use super::care::OpCare;
 use super::children::LiveChildren;
 use super::effect::RefusedEffect;
 use super::parsed::ParsedIdentity;
+use super::rewound::Rewinds;
 use super::spec::{FailedStep, OpKind, Outcome, StepEnding};
+use super::undos::Undos;
 
 /// What the journal says about one operation.
 #[derive(Default, Debug)]
@@ -30,6 +34,8 @@ pub(super) struct OpRecord {
     pub(super) due: Option<Timestamp>,
     /// The final failure of the attempts, if the fallback runs.
     pub(super) falling_back: Option<Box<Failure>>,
+    /// What only some steps have.
+    pub(super) care: Option<Box<OpCare>>,
 }
 
 /// A recorded operation that the code has not asked for.
@@ -75,6 +81,22 @@ pub struct Records {
     pub(super) refused: Vec<u64>,
     /// The children that were started and have not ended, as far as the journal says.
     pub(super) children: LiveChildren,
+    /// The undos that were planned, and those that are done.
+    pub(super) undos: Undos,
+    /// The number before its first entry: 0, unless the run has restarted.
+    pub(super) seq_before: u64,
+    /// What the run took along when it restarted.
+    pub(super) restart: Option<Box<Restarted>>,
+    /// The entries that refused a signal which was not discarded.
+    pub(super) dead: Vec<Entry>,
+    /// What the run has forgotten, if it was rewound or forked.
+    pub(super) rewinds: Option<Box<Rewinds>>,
+}
+
+/// What a journal that begins with a restart says about it.
+pub(super) struct Restarted {
+    pub(super) run_number: u32,
+    pub(super) signals: Vec<CarriedSignal>,
 }
 
 impl Records {
@@ -85,16 +107,27 @@ impl Records {
     pub(super) fn fold(entries: &[Entry]) -> Result<Self, String> {
         let mut records = Self::default();
         let mut ends: Vec<RecordedEnd> = Vec::new();
-        for entry in entries {
+        let mut rewinds = Rewinds::of(entries);
+        for (place, entry) in entries.iter().enumerate() {
+            if records.seq == 0 && records.begin_with(entry)? {
+                continue;
+            }
             if entry.seq != records.seq + 1 {
                 return Err(format!("entry {} follows entry {} in the journal", entry.seq, records.seq));
             }
             records.seq = entry.seq;
-            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded) {
-                records.given.push((signal_pos(entry), entry.seq));
-            }
             if entry.kind == EntryKind::SignalRefused {
                 records.refused.push(signal_pos(entry));
+                records.dead.push(entry.clone());
+            }
+            if let Some(seq) = entry.discarded() {
+                records.dead.retain(|dead| dead.seq != seq);
+            }
+            if rewinds.as_ref().is_some_and(|rewinds| !rewinds.counts(place)) {
+                continue;
+            }
+            if matches!(entry.kind, EntryKind::SignalTaken | EntryKind::ChildEnded | EntryKind::QuestionTaken) {
+                records.given.push((signal_pos(entry), entry.seq));
             }
             if entry.kind.is_outcome() {
                 let is_failure = is_failure(entry);
@@ -103,16 +136,36 @@ impl Records {
             records.add(entry, &mut ends).map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
         }
         records.next = 0;
+        rewinds.iter_mut().for_each(|rewinds| rewinds.forget_journal());
+        records.rewinds = rewinds;
         Ok(records)
+    }
+
+    /// Begins with the first entry of a journal if it is that of a restart.
+    fn begin_with(&mut self, entry: &Entry) -> Result<bool, String> {
+        let Some(restart) = RestartRecord::of_entry(entry) else { return Ok(false) };
+        let restart = restart.map_err(|problem| format!("entry {} is damaged: {problem}", entry.seq))?;
+        self.seq_before = entry.seq.checked_sub(1).ok_or("a restart has number 0")?;
+        self.seq = entry.seq;
+        self.children = LiveChildren::carried(restart.children);
+        self.dead = restart.dead;
+        self.restart = Some(Restarted { run_number: entry.attempt, signals: restart.signals }.into());
+        Ok(true)
     }
 
     fn add(&mut self, entry: &Entry, ends: &mut Vec<RecordedEnd>) -> Result<(), String> {
         match entry.kind {
+            EntryKind::Restarted => return Err("the run restarted here, so it belongs to another journal".to_owned()),
             EntryKind::Retried => self.forget_failures(ends, entry.failed_at()),
-            EntryKind::Reopened | EntryKind::SignalDiscarded => {}
+            EntryKind::Reopened => self.forget_failed_undos(ends),
+            EntryKind::SignalDiscarded | EntryKind::NearlyFull => {}
+            EntryKind::Rewound | EntryKind::Forked if entry.rewound_to().is_some_and(|kept| kept < entry.seq) => {}
+            EntryKind::Rewound | EntryKind::Forked => return Err("it does not say which entries count".to_owned()),
+            EntryKind::UndoPlanned => self.undos.follow(entry)?,
             EntryKind::CancelTaken => self.cancel = Some(text_of(entry)?),
             _ => {
                 self.children.follow(entry)?;
+                self.undos.follow(entry)?;
                 let record = self.of(&entry.op);
                 record.site = entry.site.clone();
                 record.first = if record.first == 0 { entry.seq } else { record.first };
@@ -123,14 +176,25 @@ impl Records {
     }
 
     /// Forgets the failure that made a run fail and all failures after it, so that they are retried. If that one is not
-    /// known, those at the end of the journal are forgotten. Values stay, wherever they are.
+    /// known, those at the end of the journal are forgotten. Values stay, wherever they are, unless they were undone.
     fn forget_failures(&mut self, ends: &mut Vec<RecordedEnd>, failed_at: Option<u64>) {
+        for op in self.undos.start_round(failed_at) {
+            drop(self.take(&op));
+        }
         let at_the_end = || ends.iter().rev().take_while(|end| end.is_failure).last().map(|end| end.seq);
         let Some(from) = failed_at.or_else(at_the_end) else { return };
         let is_forgotten = |end: &RecordedEnd| end.is_failure && end.seq >= from;
         ends.iter().filter(|end| is_forgotten(end)).for_each(|end| drop(self.take(&end.op)));
         let later = self.ops.iter_mut().filter_map(|(_, record)| record.as_mut()).filter(|record| record.first > from);
         later.for_each(|record| record.is_excused = true);
+        ends.retain(|end| !is_forgotten(end));
+    }
+
+    /// Forgets the undos that have failed, so that a run that is stuck with one tries it again.
+    fn forget_failed_undos(&mut self, ends: &mut Vec<RecordedEnd>) {
+        let is_forgotten =
+            |end: &RecordedEnd| end.is_failure && ParsedIdentity::of(&end.op).kind == OpKind::Undo.prefix();
+        ends.iter().filter(|end| is_forgotten(end)).for_each(|end| drop(self.take(&end.op)));
         ends.retain(|end| !is_forgotten(end));
     }
 
@@ -224,7 +288,7 @@ struct RecordedEnd {
 /// Returns `true` if an outcome is a failure, which a retry of the run forgets.
 fn is_failure(entry: &Entry) -> bool {
     match entry.kind {
-        EntryKind::StepFailed | EntryKind::WaitTimedOut | EntryKind::SendRefused => true,
+        EntryKind::StepFailed | EntryKind::WaitTimedOut | EntryKind::SendRefused | EntryKind::AppendRefused => true,
         EntryKind::ChildEnded => entry.failure().is_some(),
         _ => false,
     }
@@ -254,6 +318,10 @@ impl Unasked {
                 self.record.falling_back = Some(Failure::from_payload(payload_of(entry)?)?.into());
                 return Ok(());
             }
+            EntryKind::Heartbeat => {
+                self.record.care.get_or_insert_default().progress = Some(payload_of(entry)?.clone());
+                return Ok(());
+            }
             EntryKind::SleepSet | EntryKind::WaitSet => {
                 self.record.due = Some(entry.due.ok_or("sleep or wait has no due time")?);
                 return Ok(());
@@ -261,15 +329,23 @@ impl Unasked {
             EntryKind::StepDone => Outcome::Value(payload_of(entry)?.clone()),
             EntryKind::StepFailed => Outcome::Failed(failed_from(payload_of(entry)?, entry.attempt)?.into()),
             EntryKind::SleepDone => Outcome::Slept,
-            EntryKind::SignalTaken => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
+            EntryKind::SignalTaken | EntryKind::QuestionTaken => {
+                Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() }
+            }
             EntryKind::WaitTimedOut => Outcome::TimedOut,
             EntryKind::OpCancelled => Outcome::Cancelled,
             EntryKind::Sent => Outcome::Sent(SentTo::from_payload(payload_of(entry)?)?.into()),
             EntryKind::Patched => Outcome::Patched(true),
-            EntryKind::SendRefused => Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into()),
+            EntryKind::Unwinding => Outcome::Unwinding(payload_of(entry)?.clone()),
+            EntryKind::Published | EntryKind::Appended | EntryKind::Answered => Outcome::Given(None),
+            EntryKind::SendRefused | EntryKind::AppendRefused => {
+                Outcome::Refused(RefusedEffect::from_payload(payload_of(entry)?)?.into())
+            }
             EntryKind::ChildEnded => Outcome::Signal { pos: signal_pos(entry), payload: payload_of(entry)?.clone() },
-            EntryKind::SignalRefused | EntryKind::SignalDiscarded => return Ok(()),
+            EntryKind::SignalRefused | EntryKind::SignalDiscarded | EntryKind::UndoPlanned => return Ok(()),
             EntryKind::CancelTaken | EntryKind::Retried | EntryKind::Reopened => return Ok(()),
+            EntryKind::Restarted | EntryKind::NearlyFull => return Ok(()),
+            EntryKind::Rewound | EntryKind::Forked => return Ok(()),
         };
         if self.outcome.is_some() {
             return Err(format!("{} has already ended", entry.op));
@@ -289,7 +365,7 @@ fn text_of(entry: &Entry) -> Result<String, String> {
 
 /// Returns a signal's inbox position, which is stored as the due time: these entries have no other use for one.
 fn signal_pos(entry: &Entry) -> u64 {
-    entry.due.map_or(0, |due| u64::try_from(due.as_millis()).unwrap_or(0))
+    entry.signal_pos().unwrap_or(0)
 }
 
 /// The inverse of [`signal_pos`].

@@ -21,6 +21,11 @@ pub struct Outgoing {
     pub write_seqs: Vec<u64>,
 }
 
+/// Returns a count as stored in the due time of an entry that has no other use for one.
+fn count_mark(count: u64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
 /// Numbers the entries of a run.
 pub struct Recorder {
     /// The last number in use.
@@ -30,18 +35,69 @@ pub struct Recorder {
     outgoing: Outgoing,
     /// What was handed out with effects, one of which may be refused. Nothing else is handed out until it is durable.
     sending: Option<Box<Outgoing>>,
+    limit: JournalLimit,
+}
+
+/// How long a journal may get.
+#[derive(Clone, Copy, Debug)]
+struct JournalLimit {
+    /// The last number before the first entry of the journal.
+    seq_before: u64,
+    /// At this number, the journal is nearly full; 0 once that is recorded.
+    warn_at: u64,
+    max_entries: u64,
+}
+
+impl JournalLimit {
+    const NONE: Self = Self { seq_before: 0, warn_at: 0, max_entries: u64::MAX };
 }
 
 impl Recorder {
     /// Continues after the last entry of a journal.
     pub(super) fn new(seq: u64) -> Self {
-        Self { seq, durable: seq, outgoing: Outgoing { seq_before: seq, ..Outgoing::default() }, sending: None }
+        Self {
+            seq,
+            durable: seq,
+            outgoing: Outgoing { seq_before: seq, ..Outgoing::default() },
+            sending: None,
+            limit: JournalLimit::NONE,
+        }
     }
 
     /// Returns the last sequence number in use.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// Limits the number of entries of a journal whose first one follows `seq_before`.
+    pub(super) fn set_limit(&mut self, seq_before: u64, max_entries: u64) {
+        let warn_at = seq_before.saturating_add(max_entries / 5 * 4 + max_entries % 5 * 4 / 5);
+        // A journal that is longer than that has recorded it, or belongs to a run that had another limit.
+        let warn_at = if self.seq < warn_at { warn_at } else { 0 };
+        self.limit = JournalLimit { seq_before, warn_at, max_entries };
+    }
+
+    /// Records, once, that the journal is nearly full.
+    fn warn(&mut self) {
+        if self.limit.warn_at != 0
+            && self.seq >= self.limit.warn_at
+            && let Some(at) = self.outgoing.entries.last().map(|last| last.at)
+        {
+            self.limit.warn_at = 0;
+            self.push_of_run(EntryKind::NearlyFull, at).due = Some(count_mark(self.limit.max_entries));
+        }
+    }
+
+    /// Returns what is wrong with a journal that has too many entries.
+    pub(super) fn excess(&self) -> Option<String> {
+        let max = self.limit.max_entries;
+        (self.seq - self.limit.seq_before > max).then(|| {
+            format!(
+                "its journal has more than {max} entries; let long loops `ctx.restart` with a fresh journal, or raise \
+                 `max_entries` of the engine, then restart the program"
+            )
+        })
     }
 
     pub(super) fn durable(&self) -> u64 {
@@ -88,6 +144,12 @@ impl Recorder {
         self.add(Entry::of_run(0, at, kind))
     }
 
+    /// Appends the first entry of the next journal, whose number is set here.
+    pub(super) fn push_restart(&mut self, entry: Entry) {
+        self.limit = JournalLimit::NONE;
+        self.add(entry);
+    }
+
     fn add(&mut self, entry: Entry) -> &mut Entry {
         self.seq += 1;
         let entries = &mut self.outgoing.entries;
@@ -120,6 +182,7 @@ impl Recorder {
         if !self.has_outgoing() {
             return None;
         }
+        self.warn();
         let next = Outgoing { seq_before: self.seq, ..Outgoing::default() };
         let outgoing = std::mem::replace(&mut self.outgoing, next);
         if !outgoing.writes.iter().all(Write::is_notice) {

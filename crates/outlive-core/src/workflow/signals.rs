@@ -1,8 +1,9 @@
 //! Received signals that are not consumed, in order of arrival, and the waits for them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::payload::Payload;
+use crate::restart::CarriedSignal;
 use crate::small_map::SmallMap;
 
 use super::Slot;
@@ -15,6 +16,8 @@ pub(super) struct Signals {
     /// For each signal that is bound but not consumed, the entry that bound it last. Only dropping that wait returns
     /// the signal: an earlier wait may be dropped when the signal has long been bound to another.
     given: BTreeMap<u64, u64>,
+    /// The free signals that are no longer in the inbox: a journal took them, and they came back.
+    returned: BTreeSet<u64>,
     /// The waits, in order of their first poll.
     waiting: SmallMap<Box<str>, Vec<Slot>>,
 }
@@ -88,8 +91,34 @@ impl Signals {
     pub(super) fn give_back(&mut self, name: &str, pos: u64, seq: u64, payload: Payload) {
         if self.given.get(&pos) == Some(&seq) {
             self.given.remove(&pos);
+            self.returned.insert(pos);
             self.put(name, pos, payload);
         }
+    }
+
+    /// Stores a signal that an earlier journal took from the inbox.
+    pub(super) fn carry(&mut self, signal: CarriedSignal) {
+        self.returned.insert(signal.pos);
+        self.put(&signal.name, signal.pos, signal.value);
+    }
+
+    /// Returns the free signals that are in no inbox, in order of arrival.
+    pub(super) fn to_carry(&self) -> Vec<CarriedSignal> {
+        let named = self.free.iter().filter(|(name, _)| !ChildKey::is_one(name));
+        let free = named.flat_map(|(name, queue)| queue.iter().map(move |(pos, value)| (*pos, name, value)));
+        let mut carried: Vec<_> = free
+            .filter(|(pos, ..)| self.returned.contains(pos))
+            .map(|(pos, name, value)| CarriedSignal { pos, name: name.to_string(), value: value.clone() })
+            .collect();
+        carried.sort_by_key(|signal| signal.pos);
+        carried
+    }
+
+    /// Returns the ids of the children whose end nobody has waited for, each with the position of the message.
+    pub(super) fn ended_children(&self) -> Vec<(u64, String)> {
+        let ends = self.free.iter().filter(|(name, _)| ChildKey::is_one(name));
+        let ends = ends.flat_map(|(name, queue)| queue.iter().map(move |(pos, _)| (*pos, name)));
+        ends.map(|(pos, name)| (pos, ChildKey::id_of(name).to_owned())).collect()
     }
 
     // ---- waits ----

@@ -10,6 +10,7 @@ use crate::payload::Payload;
 use crate::retry::{Reason, Retry};
 use crate::time::Timestamp;
 
+use super::care::StepCare;
 use super::effect::{CHILD_PREFIX, EffectSpec, RefusedEffect};
 
 /// The kind of an operation.
@@ -37,11 +38,25 @@ pub enum OpKind {
     Push,
     /// A choice between old and new code.
     Patch,
+    /// A step that undoes what another operation has done.
+    Undo,
+    /// The point from which on a run only undoes.
+    Unwind,
+    /// The end of this journal and the start of the next.
+    Restart,
+    /// The publication of a value.
+    Publish,
+    /// An item for a stream.
+    Append,
+    /// A pause until a question.
+    Question,
+    /// The answer to a question.
+    Reply,
 }
 
 impl OpKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 18] = [
         Self::Step,
         Self::Sleep,
         Self::Wait,
@@ -53,12 +68,25 @@ impl OpKind {
         Self::Send,
         Self::Push,
         Self::Patch,
+        Self::Undo,
+        Self::Unwind,
+        Self::Restart,
+        Self::Publish,
+        Self::Append,
+        Self::Question,
+        Self::Reply,
     ];
 
     /// Returns `true` if it waits for a message, and nothing is recorded before that arrives.
     #[must_use]
     pub fn is_wait(self) -> bool {
-        matches!(self, Self::Wait | Self::Result)
+        matches!(self, Self::Wait | Self::Result | Self::Question)
+    }
+
+    /// Returns `true` if it has a body that runs in attempts.
+    #[must_use]
+    pub fn has_attempts(self) -> bool {
+        matches!(self, Self::Step | Self::Undo)
     }
 
     /// Returns the prefix of its identity.
@@ -76,6 +104,13 @@ impl OpKind {
             Self::Send => "send:",
             Self::Push => "push:",
             Self::Patch => "patch:",
+            Self::Undo => "undo:",
+            Self::Unwind => "unwind",
+            Self::Restart => "restart",
+            Self::Publish => "publish:",
+            Self::Append => "append:",
+            Self::Question => "ask:",
+            Self::Reply => "reply:",
         }
     }
 }
@@ -89,9 +124,9 @@ pub enum Spec {
     SleepFor(Duration),
     /// Sleep until a moment.
     SleepUntil(Timestamp),
-    /// Wait for a signal.
+    /// Wait for a signal, or for a question.
     Wait {
-        /// The name of the signal.
+        /// The name of the signal, or the [key](crate::output::QuestionKey) of the question.
         name: Name,
         /// How long to wait before giving up.
         timeout: Option<Duration>,
@@ -104,6 +139,10 @@ pub enum Spec {
     Result(ChildKey),
     /// Take the new path, unless the journal was written on the old one.
     Patch,
+    /// Begin to undo, for this reason.
+    Unwind(Box<str>),
+    /// Restart with this input. Never ready, unless the run is cancelled.
+    Restart(Payload),
 }
 
 impl Spec {
@@ -133,11 +172,16 @@ impl ChildKey {
     /// Returns the id of the child.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.0[Self::PREFIX.len()..]
+        Self::id_of(&self.0)
     }
 
     pub(super) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the id of the child with this key.
+    pub(super) fn id_of(key: &str) -> &str {
+        key.strip_prefix(Self::PREFIX).unwrap_or(key)
     }
 
     /// Returns `true` if a name is the key of a child.
@@ -162,6 +206,8 @@ pub struct StepSpec {
     pub is_at_most_once: bool,
     /// Whether a fallback runs when all attempts have failed.
     pub has_fallback: bool,
+    /// What few steps have.
+    pub care: Option<Box<StepCare>>,
 }
 
 impl StepSpec {
@@ -212,9 +258,13 @@ pub enum Outcome {
     Sent(Box<SentTo>),
     /// Whether a patch applies.
     Patched(bool),
-    /// The refusal of an effect.
+    /// The run unwinds from here, for this reason.
+    Unwinding(Payload),
+    /// The end of an output, with what its entry records besides.
+    Given(Option<Payload>),
+    /// The refusal of an effect or an output.
     Refused(Box<RefusedEffect>),
-    /// A signal, or the [outcome](crate::child::ChildOutcome) of a child.
+    /// A signal, a question, or the [outcome](crate::child::ChildOutcome) of a child.
     Signal {
         /// Its inbox position.
         pos: u64,

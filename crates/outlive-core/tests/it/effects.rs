@@ -26,6 +26,7 @@ fn child(id: Option<&str>, is_detached: bool) -> EffectSpec {
         workflow: Name::recorded("ship"),
         input: Payload::recorded("1"),
         id: id.map(Name::recorded),
+        origin: None,
         tags: Default::default(),
         due: Timestamp::AT_ONCE,
         deadline: None,
@@ -60,6 +61,7 @@ fn effect(machine: &mut Machine, name: &str, effect: EffectSpec) -> Slot {
         EffectSpec::Message { message, .. } if message.is_end() => OpKind::Cancel,
         EffectSpec::Message { .. } => OpKind::Signal,
         EffectSpec::Push { .. } => OpKind::Send,
+        EffectSpec::Output(_) => OpKind::Publish,
     };
     begin(machine, kind, name, Spec::Effect(effect.into()))
 }

@@ -73,6 +73,13 @@ impl<'a> Examiner<'a> {
         statement.query_row([num], |row| Ok(row::text(row, 0).into_owned())).optional().ok()?
     }
 
+    /// Returns the number that the journal of an instance begins with.
+    pub(super) fn journal_of(&self, num: i64) -> rusqlite::Result<u64> {
+        let mut statement = self.connection.prepare_cached("SELECT journal FROM instance WHERE num = ?1")?;
+        let from = statement.query_row([num], |row| Ok(row::int(row, 0).unwrap_or(1))).optional()?;
+        Ok(from.map_or(1, i64::cast_unsigned))
+    }
+
     /// Records an error of a check as a finding, unless it is temporary.
     pub(super) fn could_not(&mut self, name: &str, e: &rusqlite::Error) -> Result<(), ()> {
         let passes = [

@@ -1,6 +1,6 @@
 //! Checks journals one by one: entries are dense, in order, as written, and can be replayed.
 
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{Machine, Mode};
 use rusqlite::Row;
@@ -18,6 +18,8 @@ const REMEDY: &str = "restore the file from a backup, or purge the instance";
 struct Journal {
     num: i64,
     entries: Vec<Entry>,
+    /// The number that the journal begins with since the last restart. What comes before may have been trimmed.
+    from: u64,
     /// The position of its last entry in the file.
     pos: i64,
     /// The first problem; entries after it are not checked.
@@ -33,7 +35,8 @@ pub(super) fn examine(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
         examiner.count_row();
         let num = row::int(row, 10).unwrap_or(0);
         if num != journal.num {
-            std::mem::replace(&mut journal, Journal { num, ..Journal::default() }).close(examiner);
+            let from = examiner.journal_of(num)?;
+            std::mem::replace(&mut journal, Journal { num, from, ..Journal::default() }).close(examiner);
         }
         journal.add(row);
     }
@@ -47,12 +50,23 @@ impl Journal {
             return;
         }
         let pos = row::int(row, 11).unwrap_or(0);
-        let expected = self.entries.len() as u64 + 1;
+        let seq = row::int(row, 0).unwrap_or(0).cast_unsigned();
+        let expected = match self.entries.last() {
+            Some(last) => last.seq + 1,
+            None if self.from > 1 => seq.min(self.from),
+            None => 1,
+        };
         match row::entry(row, expected) {
             Ok(_) if pos <= self.pos => {
                 self.damage = Some(format!("entry {expected} is stored before entry {} in the file", expected - 1));
             }
-            Ok(entry) => self.entries.push(entry),
+            Ok(entry) => {
+                if entry.kind == EntryKind::Restarted {
+                    // What comes before it is past, and was checked above.
+                    self.entries.clear();
+                }
+                self.entries.push(entry);
+            }
             Err(damage) => self.damage = Some(without_way_out(&damage)),
         }
         self.pos = pos;

@@ -106,6 +106,8 @@ pub enum FindingKind {
     Tag,
     /// A counter that differs from the number of rows.
     Counter,
+    /// A value, stream or answer that is not what was given out.
+    Output,
     /// The lifecycle events of an instance have a gap, are out of order, or are incomplete.
     Feed,
 }
@@ -127,6 +129,7 @@ impl fmt::Display for FindingKind {
             Self::Tag => "tag",
             Self::Counter => "counter",
             Self::Feed => "feed",
+            Self::Output => "output",
         })
     }
 }

@@ -7,6 +7,7 @@ use rusqlite::Row;
 
 use super::examiner::Examiner;
 use super::report::FindingKind;
+use crate::read::output;
 use crate::row;
 
 pub(super) fn instances(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
@@ -36,6 +37,20 @@ pub(super) fn messages(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
             let holds = "a message matches its checksum, has a known kind, and is where it belongs";
             let remedy = "restore the file from a backup, or purge the instance";
             examiner.find(FindingKind::Inbox, row::int(row, 6), without_way_out(&damage), holds, remedy);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn outputs(examiner: &mut Examiner<'_>) -> rusqlite::Result<()> {
+    let mut statement = examiner.connection.prepare(output::ALL_OUTPUTS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        examiner.count_row();
+        if let Err(damage) = output::output(row) {
+            let holds = "what was given out matches its checksum and has a known kind";
+            let remedy = "restore the file from a backup, or purge the instance";
+            examiner.find(FindingKind::Output, row::int(row, 9), damage, holds, remedy);
         }
     }
     Ok(())

@@ -12,12 +12,14 @@ macro_rules! is_job {
 }
 
 mod jobs;
+mod outputs;
 
 use super::examiner::Examiner;
 use super::report::FindingKind;
 use crate::row;
 
 pub(super) use jobs::RULES as OF_JOBS;
+pub(super) use outputs::RULES as OF_OUTPUTS;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
@@ -45,7 +47,7 @@ const RESUME: &str =
 const REPORT: &str = "no run is affected; report this";
 const REPLACE: &str = "restore the file from a backup, or purge the instance; report this";
 
-pub(super) const RULES: [Rule; 15] = [
+pub(super) const RULES: [Rule; 16] = [
     Rule {
         name: "file-wide numbers",
         kind: FindingKind::Mark,
@@ -59,7 +61,7 @@ pub(super) const RULES: [Rule; 15] = [
                      UNION ALL SELECT max(pos) FROM lifecycle UNION ALL SELECT max(pos) FROM gone)) \
                  UNION ALL SELECT 'pos', (SELECT max(pos) FROM (SELECT max(pos) AS pos FROM sent \
                      UNION ALL SELECT max(pos) FROM inbox UNION ALL SELECT max(pos) FROM dedup \
-                     UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply))) \
+                     UNION ALL SELECT max(pos) FROM dead UNION ALL SELECT max(pos) FROM reply UNION ALL SELECT max(item) FROM output WHERE kind = 3))) \
              LEFT JOIN meta ON key = wanted WHERE value IS NULL OR used > value",
         holds: "the last epoch, instance number and positions are at least those in use",
         remedy: "restore the file from a backup, or numbers will be used twice; report this",
@@ -83,6 +85,15 @@ pub(super) const RULES: [Rule; 15] = [
         ),
         // The outcome of a job is its record, which it may or may not have.
         holds: "until, end, outcome and note match the status",
+        remedy: REPLACE,
+    },
+    Rule {
+        name: "restarts",
+        kind: FindingKind::Journal,
+        question: "SELECT num, 'it restarted ' || restarts || ' times, but entry ' || journal || ' does not begin a journal' \
+             FROM instance WHERE (journal <> 1 OR restarts <> 0) AND NOT EXISTS (SELECT 1 FROM entry \
+                 WHERE entry.instance = num AND seq = journal AND kind = 110 AND attempt = restarts + 1)",
+        holds: "the journal of a run that has restarted begins with the entry of its last restart",
         remedy: REPLACE,
     },
     Rule {
@@ -136,7 +147,7 @@ pub(super) const RULES: [Rule; 15] = [
         name: "taken messages",
         kind: FindingKind::Inbox,
         question: "SELECT inbox.instance, 'message ' || inbox.pos || ' was taken by entry ' || seq || ' but is still in its inbox' \
-             FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind = 21 AND due = inbox.pos",
+             FROM inbox JOIN entry ON entry.instance = inbox.instance AND entry.kind IN (21, 93) AND due = inbox.pos",
         holds: "a taken message leaves the inbox",
         remedy: REPLACE,
     },
@@ -159,7 +170,7 @@ pub(super) const RULES: [Rule; 15] = [
         name: "tokens of taken signals",
         kind: FindingKind::Token,
         question: "SELECT instance, 'its journal took message ' || coalesce(pos, 'NULL') || ', which nobody sent' \
-             FROM (SELECT instance, due AS pos FROM entry WHERE kind = 21 EXCEPT SELECT instance, pos FROM sent)",
+             FROM (SELECT instance, due AS pos FROM entry WHERE kind IN (21, 93) EXCEPT SELECT instance, pos FROM sent)",
         holds: "a taken signal was sent to this instance",
         remedy: REPLACE,
     },

@@ -104,6 +104,7 @@ impl Counting {
             && filter.tags.is_empty()
             && filter.created_from.is_none()
             && filter.created_before.is_none()
+            && filter.version.is_none()
             && filter.parent.is_none();
         if is_counted {
             return counters(connection, filter).map(ControlFlow::Break);
@@ -419,6 +420,9 @@ fn tests(filter: &Filter, values: &mut Vec<Value>) -> Vec<String> {
     }
     if let Some(parent) = filter.parent {
         tests.push(format!("parent IS {}", bind(Value::Integer(parent.0.cast_signed()))));
+    }
+    if let Some(version) = &filter.version {
+        tests.push(format!("version IS {}", bind(Value::Text(version.clone()))));
     }
     for (key, value) in &filter.tags {
         let (key, value) = (bind(Value::Text(key.clone())), bind(Value::Text(value.clone())));

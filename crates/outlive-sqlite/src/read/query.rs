@@ -3,6 +3,7 @@
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::page::Room;
@@ -13,7 +14,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::lists::{self, Counting, Listing};
 use super::view::SqliteReader;
-use super::{feed, queue};
+use super::{feed, output, queue};
 use crate::row::{self, InstanceRow};
 
 /// The wakes at one moment, and those after it, which together make a page. With a single condition, SQLite would start
@@ -86,6 +87,11 @@ impl Query for SqliteReader {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.lookups.ask(move |connection| queue::reply(connection, pos))
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        let read = self.lookups.ask(move |connection| output::read(connection, num.0, &read, Room::new(limit)));
+        Box::pin(async move { read.await?.map_err(|damage| self.damaged(num, &damage)) })
     }
 }
 

@@ -4,7 +4,9 @@ use outlive_core::id::InstanceNum;
 use outlive_core::store::commit::{Answer, Write};
 
 use super::batch::Batch;
-use super::{claim, commit, dead_letters, feed, message, purge, push, reopen, start, turn};
+use super::{
+    claim, commit, dead_letters, expire, feed, fork, message, output, purge, push, reopen, rewind, start, turn,
+};
 
 const UNKNOWN_WRITE: &str =
     "outlive-sqlite does not know this kind of write; use the same release of outlive-core and outlive-sqlite";
@@ -25,6 +27,8 @@ fn apply(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
         Write::Message(send) => message::apply(batch, send),
         Write::Claim(claim) => claim::apply(batch, claim),
         Write::Reopen(reopen) => reopen::apply(batch, reopen),
+        Write::Rewind(rewind) => rewind::apply(batch, rewind),
+        Write::Fork(fork) => fork::apply(batch, fork),
         Write::Purge(id, num) => purge::apply(batch, id, *num),
         Write::Push(push) => push::apply(batch, push),
         Write::Turn(turn) => turn::apply(batch, turn),
@@ -32,6 +36,8 @@ fn apply(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
         Write::Mark(name, value) => feed::set_mark(batch, name, *value),
         Write::Trim(trim) => feed::trim(batch, trim),
         Write::Absolve(absolve) => claim::absolve(batch, absolve),
+        Write::Output(output) => output::apply(batch, output),
+        Write::Expire(expire) => expire::apply(batch, expire),
         _ => Err(rusqlite::Error::ToSqlConversionFailure(UNKNOWN_WRITE.into())),
     }
 }

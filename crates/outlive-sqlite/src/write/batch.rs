@@ -1,10 +1,11 @@
 //! What the writes of one transaction share: the connection, the cache and the lease.
 
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::store::commit::Epoch;
 use rusqlite::{CachedStatement, Connection};
 
 use super::cache::{InstanceFacts, WriterCache};
+use super::past;
 use crate::row::{self, FeedPlace};
 
 /// An open transaction. A write that is refused has changed nothing, so it needs no savepoint. An `Err` is a problem
@@ -70,6 +71,6 @@ impl<'a> Batch<'a> {
             let mut statement = self.connection.prepare_cached("UPDATE entry SET pos = ?2 WHERE pos = ?1")?;
             statement.execute([pos.cast_signed(), place.pos.cast_signed()])?;
         }
-        Ok(())
+        if entry.kind == EntryKind::Restarted { past::begin(self.connection, num, entry, place.pos) } else { Ok(()) }
     }
 }

@@ -2,11 +2,11 @@
 
 use outlive_core::store::commit::{Answer, Write};
 
-use super::batch::Batch;
-use super::{dead_letters, message, push, start};
+use super::batch::{Batch, PriorAttempt};
+use super::{dead_letters, message, output, push, start};
 
-const FOREIGN_WRITE: &str = "a commit or turn can only start instances, send messages, push events and resolve dead \
-     letters; report this";
+const FOREIGN_WRITE: &str = "a commit or turn can only start instances, send messages, push events, give something out \
+     and resolve dead letters; report this";
 
 /// Applies the writes after `before`. If one is refused, or `is_fine` finds that they changed the sender in a way they
 /// must not, nothing is changed, and the result says why.
@@ -39,7 +39,7 @@ pub(super) fn apply_all<'b>(
 fn send_all(batch: &mut Batch<'_>, writes: &[Write]) -> rusqlite::Result<Result<Vec<Answer>, Answer>> {
     let mut answers = Vec::with_capacity(writes.len());
     for (index, write) in writes.iter().enumerate() {
-        match send(batch, write)? {
+        match send(batch, write, PriorAttempt::None)? {
             Answer::Refused(refusal) if !write.is_notice() => return Ok(Err(Answer::WriteRefused { index, refusal })),
             answer => answers.push(answer),
         }
@@ -49,16 +49,18 @@ fn send_all(batch: &mut Batch<'_>, writes: &[Write]) -> rusqlite::Result<Result<
 
 /// Returns the result of a commit or turn that was applied before: its writes are recognized by their tokens.
 pub(super) fn again(batch: &mut Batch<'_>, writes: &[Write]) -> rusqlite::Result<Answer> {
-    let answers: rusqlite::Result<_> = writes.iter().map(|write| send(batch, write)).collect();
+    let answers: rusqlite::Result<_> =
+        writes.iter().map(|write| send(batch, write, PriorAttempt::MaybeDurable)).collect();
     Ok(Answer::DoneWith(answers?))
 }
 
-fn send(batch: &mut Batch<'_>, write: &Write) -> rusqlite::Result<Answer> {
+fn send(batch: &mut Batch<'_>, write: &Write, prior: PriorAttempt) -> rusqlite::Result<Answer> {
     match write {
         Write::Start(start) => start::apply(batch, start),
         Write::Message(send) => message::apply(batch, send),
         Write::Push(push) => push::apply(batch, push),
         Write::ResolveDeadLetters(resolve) => dead_letters::apply(batch, resolve),
+        Write::Output(output) => output::give(batch, output, prior),
         _ => Err(rusqlite::Error::ToSqlConversionFailure(FOREIGN_WRITE.into())),
     }
 }

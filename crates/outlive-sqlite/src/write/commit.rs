@@ -79,7 +79,7 @@ fn write(batch: &mut Batch<'_>, commit: &Commit, mut facts: InstanceFacts) -> ru
     }
     inbox::take(batch.connection, num, &commit.taken)?;
     facts.seq += commit.entries.len() as u64;
-    let is_progress = !commit.entries.is_empty() && facts.recoveries > 0;
+    let is_progress = facts.recoveries > 0 && commit.is_progress();
     if is_progress {
         (facts.recoveries, facts.blamed) = (0, 0);
     }

@@ -10,6 +10,7 @@ use outlive_core::time::Timestamp;
 use rusqlite::params;
 
 use super::batch::Batch;
+use super::past;
 use crate::row;
 use crate::schema;
 
@@ -76,24 +77,32 @@ pub(super) fn set_mark(batch: &Batch<'_>, name: &Name, value: u64) -> rusqlite::
     Ok(Answer::Done)
 }
 
-/// Removes the oldest lifecycle events, and the names of removed instances that have none left.
+/// Removes the oldest lifecycle events, the oldest journals that ended with a restart, and the names of removed instances
+/// that have no event left.
 pub(super) fn trim(batch: &Batch<'_>, trim: &Trim) -> rusqlite::Result<Answer> {
     let mut statement = batch.connection.prepare_cached("SELECT pos, at FROM lifecycle ORDER BY pos")?;
     let mut rows = statement.query([])?;
-    let (mut seen, mut last) = (0, None);
-    while (seen < TRIM_MAX || last.is_none())
+    let (mut seen, mut last_event) = (0, None);
+    while (seen < TRIM_MAX || last_event.is_none())
         && let Some(row) = rows.next()?
     {
         seen += 1;
         match trim.age(row::time(row, 1).unwrap_or_default()) {
-            Age::Old => last = row::int(row, 0),
+            Age::Old => last_event = row::int(row, 0),
             Age::Kept => break,
             Age::Ahead => {}
         }
     }
     drop(rows);
-    let Some(last) = last else { return Ok(Answer::Trimmed(0)) };
-    let trimmed = batch.connection.prepare_cached("DELETE FROM lifecycle WHERE pos <= ?1")?.execute([last])?;
+    let forgotten = past::trim(batch.connection, trim, TRIM_MAX)?;
+    let Some(last) = last_event.into_iter().chain((forgotten.entries > 0).then_some(forgotten.last)).max() else {
+        return Ok(Answer::Trimmed(0));
+    };
+    let trimmed = match last_event {
+        Some(last) => batch.connection.prepare_cached("DELETE FROM lifecycle WHERE pos <= ?1")?.execute([last])?,
+        None => 0,
+    };
+    let trimmed = trimmed + forgotten.entries as usize;
     batch.connection.prepare_cached(TRIMMED)?.execute([last])?;
     let sql = "DELETE FROM gone WHERE pos < (SELECT coalesce(min(pos), ?1) FROM lifecycle)";
     batch.connection.prepare_cached(sql)?.execute([batch.cache.marks.feed.cast_signed()])?;

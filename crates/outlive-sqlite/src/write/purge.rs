@@ -11,13 +11,15 @@ use super::{family, queue};
 use crate::row::{self, InstanceRow};
 use crate::schema::QUEUED;
 
-const ALL_OF_IT: [&str; 6] = [
+const ALL_OF_IT: [&str; 8] = [
     "DELETE FROM tag WHERE (key, value, num) IN (SELECT label.key, label.atom, num \
          FROM instance JOIN json_each(iif(json_valid(tags), tags, '{}')) AS label WHERE num = ?1)",
     "DELETE FROM entry WHERE instance = ?1",
+    "DELETE FROM past WHERE instance = ?1",
     "DELETE FROM inbox WHERE instance = ?1",
     "DELETE FROM sent WHERE instance = ?1",
     "DELETE FROM dedup WHERE instance = ?1",
+    "DELETE FROM output WHERE instance = ?1",
     "DELETE FROM instance WHERE num = ?1",
 ];
 

@@ -3,6 +3,7 @@
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::{LifecycleRecord, LifecycleRecordKind};
+use outlive_core::origin::TraceContext;
 use outlive_core::payload::Payload;
 use outlive_core::status::StatusKind;
 use outlive_core::store::commit::{Answer, OnConflict, Refusal, StartWrite};
@@ -19,6 +20,9 @@ const CREATE: &str = "INSERT INTO instance (num, status, owner, wake, recoveries
 
 /// Separate from [`CREATE`], as few instances are children.
 const ADOPT: &str = "UPDATE instance SET parent = ?2, is_detached = ?3, parent_id = ?4 WHERE num = ?1";
+
+/// Separate for the same reason.
+const STAMP: &str = "UPDATE instance SET version = ?2, trace = ?3 WHERE num = ?1";
 
 const LABEL: &str = "INSERT INTO tag (key, value, num) VALUES (?1, ?2, ?3)";
 
@@ -102,6 +106,11 @@ pub(super) fn create(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Res
         let mut statement = batch.connection.prepare_cached("UPDATE instance SET deadline = ?2 WHERE num = ?1")?;
         statement.execute(params![num.cast_signed(), deadline.as_millis()])?;
     }
+    if let Some(origin) = &start.origin {
+        let (version, trace) =
+            (origin.version.as_ref().map(Name::as_str), origin.trace.as_ref().map(TraceContext::as_str));
+        batch.connection.prepare_cached(STAMP)?.execute(params![num.cast_signed(), version, trace])?;
+    }
     for (key, value) in &start.tags {
         batch.connection.prepare_cached(LABEL)?.execute(params![key, value, num.cast_signed()])?;
     }
@@ -121,6 +130,12 @@ pub(super) fn create(batch: &mut Batch<'_>, start: &StartWrite) -> rusqlite::Res
         batch.cache.know(num, facts, start.workflow.clone());
     }
     Ok(Some(InstanceNum(num)))
+}
+
+/// Returns the instance that this very start has created, if it has.
+pub(super) fn num_of(connection: &Connection, start: &StartWrite) -> rusqlite::Result<Option<InstanceNum>> {
+    let found = existing(connection, &start.id)?;
+    Ok(found.filter(|found| found.token == start.token).map(|found| InstanceNum(found.num)))
 }
 
 fn existing(connection: &Connection, id: &Name) -> rusqlite::Result<Option<ExistingInstance>> {

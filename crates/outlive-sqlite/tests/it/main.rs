@@ -16,6 +16,7 @@ mod lost_answer;
 #[cfg(unix)]
 mod names;
 mod open;
+mod outputs;
 mod plans;
 mod process;
 mod reading;

@@ -113,7 +113,7 @@ fn file_of_a_newer_release_is_refused_with_both_schema_versions() {
     let place = Place::new();
     drop(place.open());
     place.sql().execute_batch("UPDATE meta SET value = 9 WHERE key = 'schema'").unwrap();
-    assert_says(&refusal(&place), &["newer outlive", "schema 9", "knows 5"]);
+    assert_says(&refusal(&place), &["newer outlive", "schema 9", "knows 6"]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn file_of_a_pre_release_is_refused_and_unchanged() {
     let place = Place::new();
     drop(place.open());
     place.sql().execute_batch("UPDATE meta SET value = 2 WHERE key = 'schema'").unwrap();
-    assert_says(&refusal(&place), &["pre-release", "schema 2", "knows 5", "new file"]);
+    assert_says(&refusal(&place), &["pre-release", "schema 2", "knows 6", "new file"]);
     assert_says(&SqliteReader::open(&place.file()).unwrap_err(), &["pre-release"]);
     assert_eq!(place.number("SELECT value FROM meta WHERE key = 'schema'"), 2);
 }

@@ -38,3 +38,18 @@ fn wakes_owners_and_lists_use_their_indexes() {
         assert_plan(&place, sql, index);
     }
 }
+
+#[test]
+fn ended_runs_are_found_in_the_order_of_their_end() {
+    let place = Place::new();
+    let _store = place.open();
+    // Made by the first removal.
+    let index = "CREATE INDEX instance_by_end ON instance (workflow, status, ended_at) WHERE ended_at IS NOT NULL";
+    place.sql().execute(index, []).unwrap();
+    let sql = "SELECT num, ended_at FROM instance WHERE workflow = 'a' AND status = 4 AND ended_at IS NOT NULL \
+         AND ended_at < 9 AND (ended_at, num) > (1, 2) ORDER BY ended_at, num LIMIT 5";
+    assert_plan(&place, sql, "instance_by_end (workflow=? AND status=? AND ended_at>? AND ended_at<?)");
+    let sql =
+        "DELETE FROM entry WHERE pos IN (SELECT pos FROM entry WHERE instance = 1 AND seq < 9 ORDER BY seq LIMIT 5)";
+    assert_plan(&place, sql, "entry_by_instance (instance=? AND seq<?)");
+}

@@ -73,6 +73,7 @@ pub(crate) fn start(id: &str) -> StartWrite {
         id: name(id),
         workflow: name("checkout"),
         input: json("input"),
+        origin: None,
         seed: u64::MAX - 1,
         tags: BTreeMap::new(),
         at: at(10),

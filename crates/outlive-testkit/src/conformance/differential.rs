@@ -1,6 +1,8 @@
 //! Differential testing: the same random writes to two stores must return the same results and leave the same contents.
 
 mod jobs;
+mod outputs;
+mod repairs;
 
 use std::sync::Arc;
 
@@ -70,6 +72,7 @@ async fn operate(pair: &mut Pair, author: &mut Author) -> Checked {
 /// Claims, reopens, purges and the like carry nothing that identifies a repeat.
 fn can_be_repeated(write: &Write) -> bool {
     matches!(write, Write::Start(_) | Write::Message(_) | Write::Commit(_) | Write::Push(_) | Write::Turn(_))
+        || matches!(write, Write::Fork(_))
 }
 
 /// Makes up writes from what both stores contain.
@@ -91,7 +94,10 @@ impl Author {
 
     fn write(&mut self) -> Write {
         self.ticks += 1;
-        match self.random.below(140) {
+        match self.random.below(154) {
+            140..146 => self.rewind(),
+            146..148 => self.fork(),
+            148..154 => self.lone_output(),
             100..115 => Write::Push(self.push()),
             115..133 => self.turn(),
             133..138 => Write::ResolveDeadLetters(self.resolve()),
@@ -113,6 +119,7 @@ impl Author {
             id: self.id(),
             workflow: name(self.random.pick(&["checkout", "refund"])),
             input: self.random.pick(&[json("1"), json("[2]")]),
+            origin: self.random.origin(),
             seed: self.random.next(),
             tags: self.random.tags(),
             at: self.moment(),
@@ -158,12 +165,16 @@ impl Author {
         let seq_before = if self.random.is(12) { seq_last + 1 } else { seq_last };
         let count = u64::try_from(self.random.below(3)).unwrap_or(0);
         let gap = u64::from(self.random.is(20));
-        let entries = (1..=count).map(|more| self.entry(seq_before + more + gap)).collect();
+        let entries: Vec<Entry> = (1..=count).map(|more| self.entry(seq_before + more + gap)).collect();
         let mut taken = positions.clone();
         taken.retain(|_| self.random.is(2));
         let has_state = self.random.is(2);
         let state = has_state.then(|| self.state(&positions));
-        let writes = (0..self.random.below(9).saturating_sub(6)).map(|_| self.nested()).collect();
+        let mut writes: Vec<Write> = (0..self.random.below(9).saturating_sub(6)).map(|_| self.nested()).collect();
+        // Without an entry, a repeated commit cannot be told from the first.
+        if !entries.is_empty() && self.random.is(3) {
+            writes.push(self.output(num, seq_before + count));
+        }
         Commit { num, epoch: self.epoch_or_not(15), seq_before, entries, taken, writes, state }
     }
 

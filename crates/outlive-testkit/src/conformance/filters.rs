@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outlive_core::origin::RunOrigin;
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::commit::StartWrite;
 use outlive_core::store::query::{Filter, Instance};
@@ -20,6 +21,7 @@ cases![
     empty_prefix_matches_everything,
     all_tags_must_match,
     tags_are_compared_literally,
+    version_filter_matches_the_whole_version,
     time_range_includes_its_start_and_excludes_its_end,
     time_range_may_span_all_of_time,
     lists_and_counts_agree_with_a_scan_for_random_filters,
@@ -161,6 +163,19 @@ async fn tags_are_compared_literally(w: &mut World) -> Checked {
     means(w, &Filter::runs().tag("%", "%"), &[]).await
 }
 
+async fn version_filter_matches_the_whole_version(w: &mut World) -> Checked {
+    for (id, version) in [("a", "1"), ("b", "1.0"), ("c", "1%"), ("d", "1")] {
+        let origin = RunOrigin::new(Some(name(version)), None);
+        w.start(&StartWrite { origin, ..w.new_start(id) }).await?;
+    }
+    start_all(w, &["e"]).await?;
+    means(w, &Filter::runs().version("1"), &["a", "d"]).await?;
+    means(w, &Filter::runs().version("1.0"), &["b"]).await?;
+    means(w, &Filter::runs().version("1%"), &["c"]).await?;
+    means(w, &Filter::runs().version("1").id_prefix("d"), &["d"]).await?;
+    means(w, &Filter::runs().version(""), &[]).await
+}
+
 async fn start_at(w: &World, id: &str, moment: Timestamp) -> Checked {
     w.start(&StartWrite { at: moment, ..w.new_start(id) }).await?;
     Ok(())
@@ -191,7 +206,8 @@ async fn lists_and_counts_agree_with_a_scan_for_random_filters(w: &mut World) ->
     for i in 0..80 {
         let tags: BTreeMap<String, String> = random.tags();
         let workflow = name(random.pick(&["checkout", "refund", "task:refund"]));
-        let start = StartWrite { tags, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
+        let origin = random.origin();
+        let start = StartWrite { tags, origin, workflow, at: at(random.below(20)), ..w.new_start(&random.id(i)) };
         w.start(&start).await?;
         let status = random.pick(&[Status::Completed, Status::Failed, Status::Stuck, Status::Running]);
         if random.is(2) {

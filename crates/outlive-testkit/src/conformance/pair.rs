@@ -9,10 +9,12 @@ use std::sync::Arc;
 use outlive_core::child::Parent;
 use outlive_core::id::InstanceNum;
 use outlive_core::message::Inbound;
+use outlive_core::output::Output;
 use outlive_core::queue::Queued;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 use outlive_core::store::commit::{Answer, Claimed, Epoch, Write};
+use outlive_core::store::page::whole_outputs;
 use outlive_core::store::query::{Filter, Instance, Wake};
 use outlive_core::time::Timestamp;
 
@@ -136,6 +138,9 @@ impl Pair {
         let inbox_second = in_words(self.second.inbox(num_second, 0, usize::MAX).await)?;
         self.learn_inbox(num, &inbox, &inbox_second);
         same(&self.inbox(num, inbox_second), &inbox)?;
+        let outputs = in_words(whole_outputs(&*self.first, num).await)?;
+        let outputs_second = in_words(whole_outputs(&*self.second, num_second).await)?;
+        same(&self.outputs(outputs_second), &outputs)?;
         let queue = self.compare_queue(num).await?;
         let positions = inbox.iter().map(|inbound| inbound.pos).collect();
         Ok(Held { instance, seq_last: entries.last().map_or(0, |entry| entry.seq), positions, queue })
@@ -201,6 +206,16 @@ impl Pair {
                 absolve.nums.iter_mut().for_each(|num| *num = self.num_second(*num));
                 absolve.epoch = self.epoch_second(absolve.epoch);
             }
+            Write::Rewind(rewind) => {
+                let num = rewind.num;
+                rewind.num = self.num_second(num);
+                rewind.returned.iter_mut().for_each(|inbound| inbound.pos = self.pos_second(num, inbound.pos));
+                rewind.writes.iter_mut().for_each(|write| *write = self.write_for_second(write));
+            }
+            Write::Output(output) => {
+                output.num = self.num_second(output.num);
+                output.epoch = self.epoch_second(output.epoch);
+            }
             Write::Turn(turn) => self.turn_for_second(turn),
             Write::ResolveDeadLetters(resolve) => self.resolve_for_second(resolve),
             _ => {}
@@ -243,6 +258,11 @@ impl Pair {
         second.into_iter().map(|inbound| Inbound { pos: self.pos(num_second, inbound.pos), ..inbound }).collect()
     }
 
+    fn outputs(&self, second: Vec<Output>) -> Vec<Output> {
+        let epoch = |epoch: Epoch| Epoch((epoch.0 + self.epoch.0).saturating_sub(self.epoch_second.0));
+        second.into_iter().map(|output| Output { epoch: epoch(output.epoch), ..output }).collect()
+    }
+
     /// Retried dead letters have a position that no write returned.
     fn learn_inbox(&mut self, num: InstanceNum, first: &[Inbound], second: &[Inbound]) {
         let num_second = self.num_second(num);
@@ -258,6 +278,7 @@ impl Pair {
                 self.nums.learn(*num, num_second);
                 (first, Answer::Started { num: self.num(num_second), created, is_driven })
             }
+            (_, Answer::Given { num, item }) => (first, Answer::Given { num: self.num(num), item }),
             (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
             (_, second @ Answer::Pushed { .. }) => self.comparable_pushed(first, second),
             (_, second @ Answer::Buried { .. }) => self.comparable_buried(first, second),
@@ -273,6 +294,7 @@ impl Pair {
             (_, second @ Answer::DoneWith(_)) => match write {
                 Write::Turn(turn) => self.comparable_carried(&turn.writes, first, second),
                 Write::Commit(commit) => self.comparable_carried(&commit.writes, first, second),
+                Write::Rewind(rewind) => self.comparable_carried(&rewind.writes, first, second),
                 _ => (first, second),
             },
             (Answer::Claimed(ours), Answer::Claimed(claimed)) => {

@@ -1,7 +1,10 @@
 //! Random ids, tags and filters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use outlive_core::id::Name;
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::status::StatusKind;
 use outlive_core::store::query::Filter;
 use outlive_core::time::Timestamp;
@@ -24,6 +27,13 @@ impl Random {
         tags
     }
 
+    pub(crate) fn origin(&mut self) -> Option<Arc<RunOrigin>> {
+        let version = self.is(2).then(|| Name::recorded(self.pick(&VERSIONS)));
+        let trace =
+            self.is(4).then(|| TraceContext::recorded("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        RunOrigin::new(version, trace)
+    }
+
     pub(crate) fn filter(&mut self) -> Filter {
         let mut filter = self.pick(&[Filter::runs(), Filter::jobs(), Filter::all()]);
         if self.is(3) {
@@ -42,10 +52,14 @@ impl Random {
             filter = filter.created_before(Timestamp::from_millis(self.below(20)));
         }
         if self.is(3) {
+            filter = filter.version(self.pick(&VERSIONS));
+        }
+        if self.is(3) {
             filter.tags = self.tags();
         }
         filter
     }
 }
 
+const VERSIONS: [&str; 4] = ["1", "1.0", "%", "ü"];
 const PREFIXES: [&str; 6] = ["a", "a%", "a_", "ü", "Ü", "🦀"];

@@ -1,6 +1,7 @@
 //! Promises about what survives a process crash, and how crashes are counted.
 
 use outlive_core::id::InstanceNum;
+use outlive_core::journal::EntryKind;
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Absolve, Answer, Commit, Epoch, NewState, SendWrite, StartWrite, Write};
 use outlive_core::store::query::{Suspect, Wake};
@@ -16,6 +17,7 @@ cases![
     lease_counts_no_recovery_for_unclaimed_instances,
     entries_reset_the_recoveries,
     claim_or_state_alone_keeps_the_recoveries,
+    heartbeats_keep_the_recoveries,
     instances_owned_at_two_crashes_are_suspects,
     only_a_lone_suspect_is_blamed_for_a_crash,
     one_suspect_among_others_is_blamed,
@@ -87,6 +89,18 @@ async fn claim_or_state_alone_keeps_the_recoveries(w: &mut World) -> Checked {
     }
     w.signalled("a", "hello").await?;
     same(&w.held("a").await?.recoveries, &1)
+}
+
+async fn heartbeats_keep_the_recoveries(w: &mut World) -> Checked {
+    let num = w.driven("a").await?;
+    w.restart(at(5_000)).await?;
+    w.claim(&[num]).await?;
+    let mut commit = w.new_commit(num, 0, 1);
+    commit.entries[0].kind = EntryKind::Heartbeat;
+    w.commit(&commit).await?;
+    same(&w.held("a").await?.recoveries, &1)?;
+    w.commit(&w.new_commit(num, 1, 1)).await?;
+    same(&w.held("a").await?.recoveries, &0)
 }
 
 /// Kills the process while it owns these instances.

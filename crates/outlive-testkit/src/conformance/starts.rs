@@ -1,5 +1,6 @@
 //! Promises about creating an instance.
 
+use outlive_core::origin::{RunOrigin, TraceContext};
 use outlive_core::status::Status;
 use outlive_core::store::commit::{Answer, Epoch, OnConflict, Refusal, StartWrite, Write};
 use outlive_core::store::query::{Instance, Wake};
@@ -27,11 +28,21 @@ cases![
 async fn start_keeps_every_field(w: &mut World) -> Checked {
     let tags = [("shop", "paris"), ("", "empty key"), ("empty value", "")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let start = StartWrite { seed: u64::MAX, token: u64::MAX, tags, due: at(5_000), ..w.new_start("a") };
+    let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1");
+    let origin = RunOrigin::new(Some(name("2026-11-16")), trace);
+    let start = StartWrite {
+        origin: origin.clone(),
+        seed: u64::MAX,
+        token: u64::MAX,
+        tags,
+        due: at(5_000),
+        ..w.new_start("a")
+    };
     let answer = w.start(&start).await?;
     let held = w.held("a").await?;
     same(&answer, &Answer::Started { num: held.num, created: true, is_driven: false })?;
     let want = Instance {
+        restarts: 0,
         deadline: None,
         parent: None,
         reported: 1,
@@ -45,6 +56,7 @@ async fn start_keeps_every_field(w: &mut World) -> Checked {
         input: json("1"),
         outcome: None,
         note: None,
+        origin,
         seed: u64::MAX,
         tags: start.tags,
         recoveries: 0,

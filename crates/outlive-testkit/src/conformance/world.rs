@@ -149,6 +149,7 @@ impl World {
             id: name(id),
             workflow: name("checkout"),
             input: json("1"),
+            origin: None,
             seed: 7,
             tags: BTreeMap::new(),
             at: NOW,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::{Failure, Payload, Status};
+use outlive_core::output::{Output, OutputKind};
 use serde::de::DeserializeOwned;
 
 /// One attempt of a step: its body ran, or the fake that replaces it.
@@ -20,6 +21,8 @@ use serde::de::DeserializeOwned;
 pub struct Effect {
     /// The id of the run.
     pub run: String,
+    /// Which run it is under that id, from 1.
+    pub run_number: u32,
     /// The step's name.
     pub step: String,
     /// The step's key, if it has one.
@@ -59,6 +62,8 @@ pub struct Ledger {
     pub(super) effects: Vec<Effect>,
     pub(super) end: End,
     pub(super) others: Vec<OtherRun>,
+    /// What the run has given out, without what failed attempts appended.
+    pub(super) given: Vec<Output>,
     pub(super) lives: u32,
     pub(super) worlds: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -161,6 +166,42 @@ impl Ledger {
     #[must_use]
     pub fn others(&self) -> &[OtherRun] {
         &self.others
+    }
+
+    /// Returns the value that the run last published under a name, if it decodes as this type.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Ledger;
+    /// fn is_done(ledger: &Ledger) -> Result<(), String> {
+    ///     match ledger.value::<String>("state").as_deref() {
+    ///         Some("done") => Ok(()),
+    ///         other => Err(format!("its state is {other:?}")),
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn value<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.outputs(OutputKind::Value, name).next()?.decode().ok()
+    }
+
+    /// Returns the items of a stream of the run, without those of failed and interrupted attempts, and without those that do
+    /// not decode as this type.
+    ///
+    /// ```
+    /// # use outlive_testkit::crashes::Ledger;
+    /// fn all_is_said(ledger: &Ledger) -> Result<(), String> {
+    ///     let text = ledger.stream::<String>("tokens").concat();
+    ///     if text == "to be or not" { Ok(()) } else { Err(format!("it said {text:?}")) }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn stream<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        self.outputs(OutputKind::Item, name).filter_map(|payload| payload.decode().ok()).collect()
+    }
+
+    fn outputs(&self, kind: OutputKind, name: &str) -> impl Iterator<Item = &Payload> {
+        let is_it = move |output: &&Output| output.key.kind == kind && output.key.name.as_str() == name;
+        self.given.iter().filter(is_it).map(|output| &output.payload)
     }
 
     /// Returns how many lifetimes the process had: one more than the number of crashes.

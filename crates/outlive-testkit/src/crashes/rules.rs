@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Cause, Entry, EntryKind, Status};
 use outlive_core::id::InstanceNum;
+use outlive_core::output::Output;
 use outlive_core::store::commit::{Commit, Write};
 
 use crate::words;
@@ -31,6 +32,7 @@ pub(super) enum Rule {
     Expected,
     SameOutcome,
     SameOthers,
+    SameOutputs,
     SameSteps,
     AtLeastOnceBound,
     ReplayStable,
@@ -85,16 +87,17 @@ pub(super) fn compare(played: &Played, whole: &Played) -> Result<(), Breach> {
         return breach(Rule::SameOutcome, sentence);
     }
     compare_others(&ours.others, &theirs.others, &without)?;
+    compare_outputs(&ours.given, &theirs.given, &without)?;
     let interrupted = interrupted(played);
     let (ours, theirs) = (counts(&ours.effects), counts(&theirs.effects));
     // Whether the body of an interrupted step ran depends on the crash alone.
     let missing = theirs.keys().find(|op| !ours.contains_key(*op) && !is_in(&interrupted, **op));
-    if let Some((_, op)) = missing {
+    if let Some((.., op)) = missing {
         return breach(Rule::SameSteps, format!("step {:?} did not run, but does {without}", name(op)));
     }
     let crashes = played.ledger.lives - 1;
     for (op, times) in ours.into_iter().filter(|(op, _)| !is_in(&interrupted, *op)) {
-        let name = name(op.1);
+        let name = name(op.2);
         let Some(count) = theirs.get(&op) else {
             return breach(Rule::SameSteps, format!("step {name:?} ran, but does not {without}"));
         };
@@ -124,6 +127,26 @@ fn compare_others(ours: &[OtherRun], theirs: &[OtherRun], without: &str) -> Resu
             breach(Rule::SameOthers, sentence)
         }
     }
+}
+
+/// Compares what was given out: the same values and answers, and the same items in each stream. Branches that append to
+/// one stream may take turns differently.
+fn compare_outputs(ours: &[Output], theirs: &[Output], without: &str) -> Result<(), Breach> {
+    let words = |given: &[Output]| {
+        let of = |output: &Output| {
+            let (kind, name) = (output.key.kind, output.key.name.as_str());
+            format!("{kind:?} {name:?} {}", output.payload).to_lowercase()
+        };
+        let mut words: Vec<String> = given.iter().map(of).collect();
+        words.sort();
+        words.join(", ")
+    };
+    let (ours, theirs) = (words(ours), words(theirs));
+    if ours == theirs {
+        return Ok(());
+    }
+    let sentence = format!("what the run gives out differs: {ours} with these crashes, but {theirs} {without}");
+    breach(Rule::SameOutputs, sentence)
 }
 
 /// Compares a trial in which at-most-once steps were interrupted with the one without a crash: it may take a different
@@ -159,22 +182,42 @@ pub(super) fn interrupted(played: &Played) -> BTreeSet<(Place<'_>, u32)> {
         What::Written { batch, .. } => Some(batch),
         _ => None,
     });
-    let all = batches.flat_map(|batch| commits(batch)).flat_map(|commit| {
-        let entries = commit.entries.iter().filter(|entry| is_interruption(entry));
-        entries.map(|entry| ((run_of(played, commit.num), &*entry.op), entry.attempt))
-    });
-    all.collect()
+    let mut numbers = RunNumbers::default();
+    let mut all = BTreeSet::new();
+    for commit in batches.flat_map(|batch| commits(batch)) {
+        for entry in &commit.entries {
+            let number = numbers.after(commit.num, entry);
+            if is_interruption(entry) {
+                all.insert(((run_of(played, commit.num), number, &*entry.op), entry.attempt));
+            }
+        }
+    }
+    all
 }
 
 fn is_in(interrupted: &BTreeSet<(Place<'_>, u32)>, op: Place<'_>) -> bool {
     interrupted.iter().any(|(other, _)| *other == op)
 }
 
-/// An operation: the id of its run, and its identity there.
-type Place<'a> = (&'a str, &'a str);
+/// An operation: the id and the number of its run, and its identity there.
+type Place<'a> = (&'a str, u32, &'a str);
 
 fn place(effect: &Effect) -> Place<'_> {
-    (&effect.run, &effect.op)
+    (&effect.run, effect.run_number, &effect.op)
+}
+
+/// The number of each run that has restarted.
+#[derive(Default)]
+struct RunNumbers(BTreeMap<InstanceNum, u32>);
+
+impl RunNumbers {
+    /// Returns the number of a run after this entry of it.
+    fn after(&mut self, num: InstanceNum, entry: &Entry) -> u32 {
+        if entry.kind == EntryKind::Restarted {
+            self.0.insert(num, entry.attempt);
+        }
+        self.0.get(&num).copied().unwrap_or(1)
+    }
 }
 
 fn run_of(played: &Played, num: InstanceNum) -> &str {
@@ -270,6 +313,7 @@ struct Known<'a> {
     failed: BTreeSet<(Place<'a>, u32)>,
     /// Attempts that ran, with the process lifetime they last ran in.
     ran: BTreeMap<(Place<'a>, u32), u32>,
+    numbers: RunNumbers,
 }
 
 fn check_tape(played: &Played) -> Result<(), Breach> {
@@ -291,7 +335,7 @@ fn check_tape(played: &Played) -> Result<(), Breach> {
 impl<'a> Known<'a> {
     fn run(&mut self, effect: &'a Effect) -> Result<(), Breach> {
         let (op, attempt) = (place(effect), effect.attempt);
-        let (name, once) = (name(op.1), effect.is_at_most_once);
+        let (name, once) = (name(op.2), effect.is_at_most_once);
         if self.ended.contains(&op) {
             return breach(Rule::NoRerun, format!("step {name:?} ran again after its end was recorded"));
         }
@@ -314,7 +358,10 @@ impl<'a> Known<'a> {
     fn write(&mut self, played: &'a Played, write: &'a Write) -> Result<(), Breach> {
         let Write::Commit(commit) = write else { return Ok(()) };
         let run = run_of(played, commit.num);
-        commit.entries.iter().try_for_each(|entry| self.record(run, entry))?;
+        for entry in &commit.entries {
+            let number = self.numbers.after(commit.num, entry);
+            self.record((run, number, &entry.op), entry)?;
+        }
         match &commit.state {
             Some(state) if state.status == Status::Stuck => {
                 breach(Rule::NeverStuck, format!("the run is stuck: {}", state.note.as_deref().unwrap_or("?")))
@@ -323,13 +370,12 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn record(&mut self, run: &'a str, entry: &'a Entry) -> Result<(), Breach> {
-        let op = (run, &*entry.op);
+    fn record(&mut self, op: Place<'a>, entry: &'a Entry) -> Result<(), Breach> {
         match entry.kind {
             EntryKind::StepStarted => drop(self.started.insert((op, entry.attempt))),
             EntryKind::AttemptFailed | EntryKind::FallingBack => drop(self.failed.insert((op, entry.attempt))),
             EntryKind::StepDone if !self.ran.keys().any(|(ran, _)| *ran == op) => {
-                let sentence = format!("step {:?} is recorded as done, but never ran", name(op.1));
+                let sentence = format!("step {:?} is recorded as done, but never ran", name(op.2));
                 return breach(Rule::RanBeforeRecorded, sentence);
             }
             EntryKind::StepDone | EntryKind::StepFailed | EntryKind::OpCancelled => drop(self.ended.insert(op)),

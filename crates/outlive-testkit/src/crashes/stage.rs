@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlive::clock::Clock;
-use outlive::{Builder, Error, OnConflict, Payload, Run, Status};
+use outlive::{Builder, Error, IgnoredAny, OnConflict, Payload, Run, Status};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::Message as Inbox;
+use outlive_core::output::{Output, OutputKind, OutputRead};
 use outlive_core::store::memory::MemoryStore;
 use outlive_core::store::query::{Filter, Instance};
 use serde_json::value::RawValue;
@@ -63,6 +64,7 @@ pub(super) struct Message {
 /// The content of a message.
 pub(super) enum Kind {
     Signal { name: String, value: Box<RawValue> },
+    Question { name: String, value: Box<RawValue> },
     Cancel { reason: String },
 }
 
@@ -184,6 +186,14 @@ impl<'a> Stage<'a> {
             Kind::Signal { name, value } => {
                 run.signal(name, value).dedup_key(&format!("message {}", n + 1)).await.map(drop)
             }
+            Kind::Question { name, value } => {
+                // It is stored before the wait; the answer is in the ledger.
+                let asked = run.ask::<Box<RawValue>, IgnoredAny>(name, value).dedup_key(&format!("message {}", n + 1));
+                match asked.wait(Duration::ZERO).await {
+                    Err(Error::NotHandled { .. } | Error::Unanswered { .. } | Error::QuestionRefused { .. }) => Ok(()),
+                    asked => asked.map(drop),
+                }
+            }
             Kind::Cancel { reason } => run.cancel(reason).await.map(|_| ()),
         };
         match sent {
@@ -223,6 +233,7 @@ impl<'a> Stage<'a> {
             let (end, workflow, id) = (end_of(&self.test, id.as_str()).await, workflow.to_string(), id.to_string());
             others_ended.push(OtherRun { id, status, workflow, end });
         }
+        let given = given(&self.test).await;
         let (lives, commits) = (self.tape.life(), self.faults.writes());
         let events = self.tape.take();
         let is_ended = end.status.is_ended();
@@ -239,7 +250,7 @@ impl<'a> Stage<'a> {
             schedule: self.schedule.clone(),
             started: self.tape.started(),
             events,
-            ledger: Ledger { effects, end, others: others_ended, lives, worlds },
+            ledger: Ledger { effects, end, others: others_ended, given, lives, worlds },
             ids: self.tape.ids(),
             commits,
             trouble: told.err(),
@@ -286,6 +297,20 @@ async fn others(test: &TestEngine) -> Vec<Instance> {
     others.retain(|one| one.id.as_str() != ID);
     others.sort_by(|one, other| one.id.as_str().cmp(other.id.as_str()));
     others
+}
+
+/// Returns what the run that is crashed has given out, without what failed attempts appended.
+async fn given(test: &TestEngine) -> Vec<Output> {
+    let Ok(Some(run)) = test.store().instance(&Name::recorded(ID)).await else { return Vec::new() };
+    let mut given = Vec::new();
+    let mut after = None;
+    while let Ok(page) = test.store().outputs(run.num, OutputRead::All { after }, PAGE).await {
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        given.extend(page);
+    }
+    given.retain(|output| !output.is_failed && output.key.kind != OutputKind::AttemptEnd);
+    given
 }
 
 async fn end_of(test: &TestEngine, id: &str) -> End {

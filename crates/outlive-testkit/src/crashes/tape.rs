@@ -138,6 +138,7 @@ impl StepHook for Tape {
         let is_fake = self.steps.is_mocked(call.step);
         self.push(What::Body(Effect {
             run: call.run.to_owned(),
+            run_number: call.run_number,
             step: call.step.to_owned(),
             key: call.key.map(ToOwned::to_owned),
             op: call.op.to_owned(),

@@ -83,9 +83,11 @@ impl fmt::Display for Warning {
 
 /// Returns the warnings of a trial.
 pub(super) fn of(played: &Played) -> Vec<Warning> {
-    let mut by_op: BTreeMap<(&str, &str), Vec<&Effect>> = BTreeMap::new();
+    let mut by_op: BTreeMap<(&str, u32, &str), Vec<&Effect>> = BTreeMap::new();
     let effects = &played.ledger.effects;
-    effects.iter().for_each(|effect| by_op.entry((&effect.run, &effect.op)).or_default().push(effect));
+    effects
+        .iter()
+        .for_each(|effect| by_op.entry((&effect.run, effect.run_number, &effect.op)).or_default().push(effect));
     let is_bare = |effects: &&Vec<&Effect>| {
         effects.len() > 1 && effects.iter().all(|effect| effect.is_judged && !effect.has_asked_key)
     };

@@ -1,27 +1,35 @@
 //! Random workflows whose meaning is known without running them, to test an engine against.
 
+mod care;
 mod children;
 mod family;
+mod give;
 mod meaning;
 mod perform;
 mod race;
 mod share;
+mod undo;
 
 use std::sync::Arc;
 
 use crate::random::Random;
 use crate::simulate::Sim;
 
+use care::Care;
 use children::check_children;
 use family::Reach;
+use give::Give;
 pub(crate) use meaning::check;
 use perform::Programs;
 use share::Share;
+use undo::check_undos;
 
 /// A workflow as a syntax tree. Running it returns a list of strings.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Step(String),
+    /// A step with an undo.
+    Undo(String),
     /// A step, followed by a random number and the time.
     Look(String),
     /// Fails this often before it succeeds.
@@ -53,6 +61,8 @@ pub(crate) enum Node {
     Shared(Share, String),
     Map(u64, Box<Node>),
     Reach(Reach),
+    Care(Care),
+    Give(Give),
 }
 
 /// A random program, and the signals it needs.
@@ -63,8 +73,10 @@ pub(crate) struct Program {
     pub(crate) signals: Vec<String>,
     /// The programs of its children, which have none.
     pub(crate) children: Vec<Program>,
-    /// Whether it fails in the end, if it is a child.
+    /// Whether it fails in the end.
     pub(crate) fails: bool,
+    /// The parts of its body before which it restarts, if it is not a child.
+    pub(crate) restarts: Vec<usize>,
 }
 
 /// Describes a world of one or two random programs. Their results, journals and side effects are checked against what
@@ -85,7 +97,7 @@ pub fn programs(sim: &mut Sim) {
     });
     for (index, program) in programs.iter().enumerate() {
         let id = format!("r{index}");
-        sim.start("program", &id, &index);
+        sim.start("program", &id, &(index, 0, Vec::<String>::new()));
         for (number, name) in program.signals.iter().enumerate() {
             let of_name = program.signals[..=number].iter().filter(|other| *other == name).count();
             sim.signal(&id, name, &format!("{name}:{of_name}"));
@@ -102,6 +114,7 @@ pub fn programs(sim: &mut Sim) {
             let checked = check(program, &id, end).and_then(|()| check_children(program, &id, end));
             checked.map_err(|what| format!("run {id}: {what}: {program:?}"))?;
         }
+        end.runs.iter().try_for_each(|(id, run)| check_undos(run).map_err(|what| format!("run {id}: {what}")))?;
         Ok(())
     });
 }
@@ -111,7 +124,11 @@ impl Program {
         let mut author = Author { random, names: 0, signals: Vec::new(), children: Vec::new(), is_child: false };
         let length = 1 + author.random.index(4);
         let nodes = (0..length).map(|_| author.node(2, true)).collect();
-        Self { body: Node::Seq(nodes), signals: author.signals, children: author.children, fails: false }
+        let Author { signals, children, .. } = author;
+        let fails = random.is(6);
+        // A restart ends what is undone by a failure, so a program does one or the other.
+        let restarts = (1..length).filter(|_| random.is(4) && !fails).collect();
+        Self { body: Node::Seq(nodes), signals, children, fails, restarts }
     }
 }
 
@@ -159,6 +176,19 @@ impl Author<'_> {
         if !self.is_child && self.random.is(8) {
             return Node::Reach(self.reach());
         }
+        if self.random.is(8) {
+            return Node::Care(self.care());
+        }
+        if self.random.is(8) {
+            return Node::Give(match self.random.index(3) {
+                0 => Give::Publish(self.name()),
+                1 => Give::Append(self.name()),
+                _ => Give::Say(self.name(), u32::from(self.random.is(2))),
+            });
+        }
+        if self.random.is(8) {
+            return Node::Undo(self.name());
+        }
         match self.random.index(if may_wait { 15 } else { 12 }) {
             0..=2 => Node::Step(self.name()),
             3 => Node::Flaky(self.name(), 1 + u32::from(self.random.is(2))),
@@ -175,6 +205,15 @@ impl Author<'_> {
         }
     }
 
+    fn care(&mut self) -> Care {
+        let times = u32::from(self.random.is(2)) + u32::from(self.random.is(2));
+        match self.random.index(5) {
+            0 | 1 => Care::Beat(self.name(), times),
+            2 => Care::Silent(self.name()),
+            _ => Care::Guarded(self.name(), times),
+        }
+    }
+
     fn reach(&mut self) -> Reach {
         match self.random.index(9) {
             0..=2 => Reach::Run(self.child(true)),
@@ -183,7 +222,7 @@ impl Author<'_> {
             5 => Reach::Dismiss(self.child(false)),
             6 => {
                 let body = Node::Wait("never".to_owned());
-                self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails: false });
+                self.add_child(body, false);
                 Reach::Leave(self.children.len() - 1)
             }
             7 => Reach::Tell(self.name()),
@@ -197,8 +236,13 @@ impl Author<'_> {
         let body = Node::Seq((0..1 + self.random.index(2)).map(|_| self.leaf(false)).collect());
         self.is_child = false;
         let fails = may_fail && self.random.is(4);
-        self.children.push(Program { body, signals: Vec::new(), children: Vec::new(), fails });
+        self.add_child(body, fails);
         self.children.len() - 1
+    }
+
+    fn add_child(&mut self, body: Node, fails: bool) {
+        let (signals, children, restarts) = (Vec::new(), Vec::new(), Vec::new());
+        self.children.push(Program { body, signals, children, fails, restarts });
     }
 
     fn signal(&mut self) -> String {

@@ -144,6 +144,7 @@ impl Act {
                 id: id.clone(),
                 workflow: Name::recorded(workflow),
                 input: input.clone(),
+                origin: None,
                 seed: token,
                 tags: std::collections::BTreeMap::new(),
                 at: now,

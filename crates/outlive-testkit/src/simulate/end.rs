@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlive::{Engine, Entry, EntryKind, Payload, Status, Timestamp};
-use outlive_core::id::Name;
+use outlive_core::id::{InstanceNum, Name};
 use outlive_core::kind::JobKind;
 use outlive_core::lifecycle::LifecycleRecordKind;
-use outlive_core::store::query::{Filter, Instance, Query};
+use outlive_core::output::{Output, OutputKind, OutputRead};
+use outlive_core::store::query::{FeedContent, Filter, Instance, Query};
 
 use crate::words::{of_inbox, of_journal};
 
@@ -63,8 +64,10 @@ pub struct EndedRun {
     pub outcome: Option<Payload>,
     /// An explanation for people, if there is one.
     pub note: Option<String>,
-    /// The run's journal.
+    /// The run's journal, with those from before its restarts.
     pub journal: Vec<Entry>,
+    /// What the run has given out.
+    pub(crate) outputs: Vec<Output>,
 }
 
 impl EndedRun {
@@ -109,12 +112,28 @@ impl End {
                     of_journal(&journal)
                 ));
             }
-            let ended = EndedRun { status: instance.status, outcome: instance.outcome, note: instance.note, journal };
+            let all = OutputRead::All { after: None };
+            let outputs = store.outputs(instance.num, all, usize::MAX).await.map_err(|error| error.to_string())?;
+            let journal = if instance.restarts > 0 { with_past(store, instance.num, journal).await? } else { journal };
+            let (status, outcome, note) = (instance.status, instance.outcome, instance.note);
+            let ended = EndedRun { status, outcome, note, journal, outputs };
             runs.insert(id.to_string(), ended);
         }
         let jobs = ended_job::look(store, plan, acceptance, since).await?;
         Ok(Self { runs, effects, jobs })
     }
+}
+
+/// Returns the entries of all journals of a run that has restarted, if the feed still has them; otherwise its last journal.
+async fn with_past(store: &dyn Query, num: InstanceNum, last: Vec<Entry>) -> Result<Vec<Entry>, String> {
+    let feed = store.feed(0, usize::MAX).await.map_err(|error| error.to_string())?;
+    let entries = feed.into_iter().filter(|item| item.num == num).filter_map(|item| match item.content {
+        FeedContent::Entry(entry) => Some(entry),
+        FeedContent::Lifecycle(_) => None,
+    });
+    let all: Vec<Entry> = entries.collect();
+    let is_whole = all.first().is_some_and(|first| first.seq == 1) && all.last() == last.last();
+    Ok(if is_whole { all } else { last })
 }
 
 /// Returns all runs of a store.
@@ -126,7 +145,37 @@ pub(super) async fn all_runs(store: &dyn Query) -> Result<Vec<Instance>, String>
 /// Checks the rules that hold for every journal, whatever the workflow.
 pub(super) fn check_journals(end: &End) -> Result<(), String> {
     for (id, run) in &end.runs {
-        check_journal(&run.journal).map_err(|what| format!("run {id}: {what}{}", of_journal(&run.journal)))?;
+        let checked = check_journal(&run.journal).and_then(|()| check_outputs(run));
+        checked.map_err(|what| format!("run {id}: {what}{}", of_journal(&run.journal)))?;
+    }
+    Ok(())
+}
+
+/// Checks that what a run has given out is what its journal says: each item and answer once, and the last value of each
+/// name. What failed attempts appended is marked.
+fn check_outputs(run: &EndedRun) -> Result<(), String> {
+    let entries = |kind: EntryKind| run.journal.iter().filter(move |entry| entry.kind == kind);
+    let outputs = |kind: OutputKind| run.outputs.iter().filter(move |output| output.key.kind == kind);
+    let items = outputs(OutputKind::Item).filter(|item| item.origin.is_none()).count();
+    let appended = entries(EntryKind::Appended).count();
+    if items != appended {
+        return Err(format!("{items} items are in its streams, but {appended} were appended"));
+    }
+    for value in outputs(OutputKind::Value) {
+        let published = entries(EntryKind::Published).find(|entry| entry.seq == value.key.item);
+        if published.is_none_or(|entry| entry.payload.as_ref() != Some(&value.payload)) {
+            return Err(format!("the value {:?} was never published", value.payload));
+        }
+    }
+    for item in outputs(OutputKind::Item) {
+        let Some(origin) = &item.origin else { continue };
+        let done = entries(EntryKind::StepDone).any(|entry| entry.op == origin.op && entry.attempt == origin.attempt);
+        if !item.is_failed && !done {
+            return Err(format!(
+                "item {} counts, but attempt {} of {} does not",
+                item.key.item, origin.attempt, origin.op
+            ));
+        }
     }
     Ok(())
 }
@@ -136,8 +185,12 @@ fn check_journal(journal: &[Entry]) -> Result<(), String> {
     let mut set: BTreeMap<&str, &Entry> = BTreeMap::new();
     let mut failed: BTreeMap<&str, u32> = BTreeMap::new();
     let mut attempts = Attempts::default();
-    for (seq, entry) in (1..).zip(journal) {
+    let first = journal.first().filter(|first| first.kind == EntryKind::Restarted).map_or(1, |first| first.seq);
+    for (seq, entry) in (first..).zip(journal) {
         let op = &*entry.op;
+        if entry.kind == EntryKind::Restarted {
+            (ended, set, failed, attempts) = Default::default();
+        }
         if entry.seq != seq {
             return Err(format!("entry {seq} is numbered {}", entry.seq));
         }

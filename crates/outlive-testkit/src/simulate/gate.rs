@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
@@ -208,5 +209,9 @@ impl Query for Gate {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.store.reply(pos)
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.store.outputs(num, read, limit)
     }
 }

@@ -76,8 +76,10 @@ struct Inner {
     recorded: BTreeSet<String>,
     /// Attempts whose failure is durable.
     failed: BTreeSet<(String, u32)>,
-    /// Number of durable journal entries of each run.
+    /// The last durable journal entry of each run.
     seqs: BTreeMap<String, u64>,
+    /// Which run it is under its id, for those that have restarted.
+    numbers: BTreeMap<InstanceNum, u32>,
     /// The process that holds the lease.
     owner: u64,
     dead: BTreeSet<u64>,
@@ -101,6 +103,7 @@ impl Ledger {
             recorded: BTreeSet::new(),
             failed: BTreeSet::new(),
             seqs: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             owner: 0,
             dead: BTreeSet::new(),
             given: BTreeMap::new(),
@@ -136,7 +139,11 @@ impl Ledger {
                 inner.seqs.insert(commit.num.to_string(), last.seq);
             }
             for entry in &commit.entries {
-                let place = || format!("{}/{}", commit.num, entry.op);
+                if entry.kind == EntryKind::Restarted {
+                    inner.numbers.insert(commit.num, entry.attempt);
+                }
+                let number = inner.numbers.get(&commit.num).map_or_else(String::new, |number| format!("#{number}"));
+                let place = || format!("{}{number}/{}", commit.num, entry.op);
                 match entry.kind {
                     EntryKind::StepDone | EntryKind::StepFailed => drop(inner.recorded.insert(place())),
                     EntryKind::AttemptFailed | EntryKind::FallingBack => {
@@ -148,10 +155,10 @@ impl Ledger {
         }
     }
 
-    /// Records that a process was given a run to drive, with this many entries. Only the first time counts: later, it
+    /// Records that a process was given a run to drive, up to this entry. Only the first time counts: later, it
     /// may have the run in memory.
-    pub(super) fn gave(&self, num: InstanceNum, life: u64, entries: usize) {
-        self.lock().given.entry((num.to_string(), life)).or_insert(entries as u64);
+    pub(super) fn gave(&self, num: InstanceNum, life: u64, seq: u64) {
+        self.lock().given.entry((num.to_string(), life)).or_insert(seq);
     }
 
     /// Returns the indices of waiting bodies in processes that are not cut off.
@@ -235,7 +242,7 @@ impl Inner {
         let key = call.idempotency_key;
         // The key continues after the run's id with the instance number and the operation as recorded in the journal.
         let place = &key[call.run.len() + 1..];
-        let num = place.split('/').next().unwrap_or_default();
+        let num = place.split(['/', '#']).next().unwrap_or_default();
         let after = self.seqs.get(num).copied().unwrap_or(0);
         let replayed = self.given.get(&(num.to_owned(), life)).copied();
         let has_failed = self.failed.contains(&(place.to_owned(), call.attempt));

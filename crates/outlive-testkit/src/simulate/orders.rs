@@ -128,6 +128,7 @@ impl Order {
                     input: state.clone(),
                     id: id.clone(),
                     workflow: job.clone(),
+                    origin: None,
                     seed: token,
                     tags: std::collections::BTreeMap::new(),
                     at: now,

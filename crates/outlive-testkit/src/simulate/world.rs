@@ -357,7 +357,8 @@ impl<'a> World<'a> {
         match answer {
             Answer::Claimed(claimed) => {
                 for Claimed { instance, journal, .. } in claimed {
-                    self.ledger.gave(instance.num, life, journal.as_ref().map_or(0, Vec::len));
+                    let last = journal.as_ref().ok().and_then(|journal| journal.last());
+                    self.ledger.gave(instance.num, life, last.map_or(0, |last| last.seq));
                 }
             }
             Answer::Started { num, is_driven: true, .. } => self.ledger.gave(*num, life, 0),

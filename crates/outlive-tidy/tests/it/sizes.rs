@@ -12,6 +12,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("Instance", "a row of a store, one field per column"),
     ("Record", "what a job instance stores between calls, one field per fact"),
     ("RecordWire", "the stored form of `Record`, field by field"),
+    ("RunInfo", "what a caller learns of a run, one field per fact"),
     ("RunLine", "a line of an exported file, one field per fact"),
     ("Rows", "the tables of the memory store, and one method per access to them"),
 ];

@@ -52,6 +52,7 @@ impl Judge {
         let registered = registered.ok_or_else(unregistered)?;
         let original = Original { instance, journal, inbox, registered, env: &self.env };
         let copy = original.replay(Guesses::new())?;
+        original.check_unwinding(&copy)?;
         match &copy.end {
             Some(end) if !copy.is_ahead => original.ended(&copy, end),
             _ => judge_frontier(&original, &copy),
@@ -66,6 +67,10 @@ impl Judge {
 /// fine.
 fn judge_frontier(original: &Original<'_>, copy: &Copy) -> Result<Verdict, Verdict> {
     let frontier = original.frontier(copy)?;
+    let undos = original.lost_undos(copy);
+    if !undos.is_empty() && (frontier.orphans.is_empty() || frontier.unrecorded.is_empty()) {
+        return Ok(Verdict::LostUndos { undos });
+    }
     if frontier.orphans.is_empty() {
         let is_new = |asked: &&Asked| original.is_quiet() && !asked.kind.is_wait();
         let asked: Vec<_> = frontier.unrecorded.iter().filter(is_new).map(operation).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use outlive_core::journal::Entry;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::Status;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::query::Instance;
 use outlive_core::workflow::{Asked, OpKind, ParsedIdentity};
 
@@ -42,7 +43,8 @@ impl Original<'_> {
     /// Replays a copy to the end of the journal, and on to where a step or a signal yet to come decides.
     pub(super) fn replay(&self, guesses: Guesses) -> Result<Copy, Verdict> {
         let instance = self.instance;
-        let info = Info::of(instance);
+        let beginning = Beginning::of(instance, self.journal);
+        let info = Info::of(instance, &beginning);
         let resident = replay::cell_of(info, self.env.clone(), self.journal).map_err(stuck)?;
         let resident = Arc::new(resident.guessing(guesses));
         let is_awaited =
@@ -53,7 +55,7 @@ impl Original<'_> {
         // A cancel takes effect where the journal ends, and a strict run is stuck there if something is not asked for.
         let is_ending = self.inbox.iter().any(|inbound| inbound.message.is_end());
         let is_strict = self.registered.is_strict;
-        let copy = replay::replay(&*self.registered.handler, &resident, &instance.input, |machine| {
+        let copy = replay::replay(&*self.registered.handler, &resident, &beginning.input, |machine| {
             !(is_ending || is_strict && machine.records().has_orphans())
         });
         if let Some(type_name) = resident.lock().findings().and_then(|findings| findings.unmade) {
@@ -79,6 +81,27 @@ impl Original<'_> {
         }
         let recorded = self.orphans(copy);
         Ok(if recorded.is_empty() { Verdict::Fine } else { Verdict::Orphaned { recorded } })
+    }
+
+    /// Checks that a copy unwinds if the run has begun to, and that a run that was paused would not fail and unwind at once.
+    pub(super) fn check_unwinding(&self, copy: &Copy) -> Result<(), Verdict> {
+        let state = copy.resident.lock();
+        if let Some(sentence) = stuck::turned_back(&state.machine) {
+            return Err(stuck(sentence));
+        }
+        let is_known = state.machine.undos().has_unwound() || state.machine.inbox().cancel_reason().is_some();
+        match &copy.returned {
+            Some(CopyEnd::Failed(failure)) if self.is_quiet() && !is_known && !copy.is_ahead => {
+                Err(Verdict::Fails { failure: failure.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the undos that are recorded and that the code does not have.
+    pub(super) fn lost_undos(&self, copy: &Copy) -> Vec<Operation> {
+        let undos = copy.resident.lock().machine.undos().lost();
+        undos.iter().map(|undo| Operation { name: undo.op.to_string(), site: undo.site.to_string() }).collect()
     }
 
     /// Checks that a copy may end this way.

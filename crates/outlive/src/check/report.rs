@@ -1,5 +1,6 @@
 //! The report of a check: the verdicts on all runs, for people, for programs and for exit codes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct Checked {
     pub id: String,
     /// The run's workflow.
     pub workflow: String,
+    /// The version of the code that started it, if that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// What would happen to it.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -168,6 +172,48 @@ impl Report {
         text
     }
 
+    /// Returns a report for each version of the code that started runs; under `None`, those that no version is known of.
+    ///
+    /// ```
+    /// # use outlive::prelude::*;
+    /// # async fn nap(ctx: Ctx, _: ()) -> Result<()> { Ok(ctx.sleep("1 day").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// # let test = outlive_testkit::TestEngine::new(|engine| engine.workflow("nap", nap).version("1.4")).await;
+    /// # test.start(nap, &()).id("n-1").await?;
+    /// # test.settle().await;
+    /// let report = Engine::open("memory:").workflow("nap", nap).check(test.store()).await?;
+    /// let old = &report.by_version()[&Some("1.4".to_owned())];
+    /// assert_eq!(old.summary(), "1 unfinished run: 1 fine"); // keep the old branch for these
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn by_version(&self) -> BTreeMap<Option<String>, Self> {
+        let mut reports = BTreeMap::<_, Self>::new();
+        for run in &self.runs {
+            reports.entry(run.version.clone()).or_default().runs.push(run.clone());
+        }
+        reports
+    }
+
+    /// Returns a line per version with the number of runs of each word; empty if no run has a version.
+    ///
+    /// ```
+    /// assert!(outlive::check::Report::default().version_lines().is_empty());
+    /// ```
+    #[must_use]
+    pub fn version_lines(&self) -> Vec<String> {
+        let reports = self.by_version();
+        if reports.keys().all(Option::is_none) {
+            return Vec::new();
+        }
+        let line = |(version, report): (&Option<String>, &Self)| {
+            let version =
+                version.as_ref().map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
+            format!("{version}: {}", report.summary())
+        };
+        reports.iter().map(line).collect()
+    }
+
     /// Panics with a table of the runs that are not fine, if there are any; for tests.
     ///
     /// ```
@@ -197,7 +243,7 @@ impl<'a> IntoIterator for &'a Report {
     }
 }
 
-/// Writes a table of the runs that are not just fine, and the summary.
+/// Writes a table of the runs that are not just fine, the summary, and one per version if there are versions.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self.runs.iter().filter(|run| run.verdict != Verdict::Fine).collect();
@@ -209,6 +255,7 @@ impl fmt::Display for Report {
             let (id, workflow, word) = (&run.id, &run.workflow, run.verdict.word());
             writeln!(f, "{id:ids$}  {workflow:workflows$}  {word:words$}  {}", run.verdict.details())?;
         }
-        f.write_str(&self.summary())
+        f.write_str(&self.summary())?;
+        self.version_lines().iter().try_for_each(|line| write!(f, "\n{line}"))
     }
 }

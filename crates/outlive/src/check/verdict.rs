@@ -63,6 +63,12 @@ pub enum Verdict {
         /// The reason that the stuck run would give.
         sentence: String,
     },
+    /// Undos are recorded that the code no longer has, for operations that have succeeded: the run would be stuck when it
+    /// has to undo what it has done.
+    LostUndos {
+        /// The undos, each with the place where its operation was called.
+        undos: Vec<Operation>,
+    },
     /// The run was paused, and would fail at once.
     Fails {
         /// What the run would fail with.
@@ -141,6 +147,7 @@ impl Verdict {
             Self::NeedsValue { .. } => "needs a value",
             Self::Renamed { .. } => "looks renamed",
             Self::TypeChanged { .. } => "type changed",
+            Self::LostUndos { .. } => "lost undos",
             Self::Fails { .. } => "would fail",
             Self::Stuck { .. } => "would be stuck",
         }
@@ -160,7 +167,7 @@ impl Verdict {
             Self::Orphaned { .. } | Self::NewBeforeRecorded { .. } | Self::NeedsValue { .. } | Self::Renamed { .. } => {
                 1
             }
-            Self::TypeChanged { .. } | Self::Fails { .. } | Self::Stuck { .. } => 2,
+            Self::TypeChanged { .. } | Self::LostUndos { .. } | Self::Fails { .. } | Self::Stuck { .. } => 2,
         }
     }
 
@@ -197,6 +204,11 @@ impl Verdict {
             Self::NeedsValue { type_name } => format!(
                 "uses {type_name} outside a step, which `provide_with` creates and a check does not; get it with \
                  `ctx.get` inside the step, or use `provide`"
+            ),
+            Self::LostUndos { undos } => format!(
+                "recorded undos are not in this version of the code: {}; restore them under these names, or the run is stuck \
+                 if it fails or is cancelled",
+                join(undos)
             ),
             Self::Renamed { renames } => join(renames),
             Self::TypeChanged { sentence, .. } | Self::Stuck { sentence } => sentence.clone(),

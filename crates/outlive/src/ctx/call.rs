@@ -44,6 +44,12 @@ impl CallSite {
         })
     }
 
+    /// Returns a call that no line of the code makes.
+    #[track_caller]
+    pub(crate) fn nowhere(kind: OpKind) -> Self {
+        Self { site: Arc::from(""), ..Self::new(Location::caller(), kind, "") }
+    }
+
     fn is(&self, location: &'static Location<'static>, kind: OpKind, name: &str) -> bool {
         std::ptr::eq(self.location, location) && self.kind == kind && &*self.name == name
     }
@@ -56,6 +62,9 @@ impl CallSite {
             // Names of workflows and jobs and ids of runs are checked where they are looked up.
             OpKind::Signal => check("signal name", name).err(),
             OpKind::Patch => check("patch name", name).err(),
+            OpKind::Publish => check("value name", name).err(),
+            OpKind::Append => check("stream name", name).err(),
+            OpKind::Question => check("question name", name).err(),
             _ => None,
         };
         let base = workflow::base("", kind, name, None);

@@ -11,6 +11,7 @@ use outlive_core::failure::{Cause, Failure};
 use outlive_core::id::Name;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
+use outlive_core::retry::Retry;
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::{ChildKey, OpKind, Outcome, Polled, Spec};
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::ctx::Ctx;
 use crate::ctx::effect::{Effect, StartOptions};
 use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
+use crate::ctx::step::undo::{self, UndoBody};
 use crate::error::Error;
 use crate::instance::codec;
 use crate::instance::target::Target;
@@ -180,6 +182,64 @@ macro_rules! child_options {
         /// ```
         pub fn key(mut $start, key: impl ToString) -> Self {
             $($path).+.set_key(&key.to_string());
+            $start
+        }
+
+        /// Sets how to undo what the child has done. If this run fails or is cancelled after the child has completed, the
+        /// undo runs, as the undo of a [step](crate::ctx::Step::undo) does. A child that is still running then is cancelled
+        /// first, and the undo runs if it completes nevertheless. A [detached](Self::detach) child cannot have an undo.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// # async fn call_back(_: u32) -> Result<()> { Ok(()) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     let parcel = ctx.run(ship, &item).undo("call parcel back", |parcel| call_back(parcel)).await?;
+        ///     let _: bool = ctx.wait("accepted").timeout("14 days").await?; // if this times out, it is called back
+        ///     Ok(parcel)
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
+        pub fn undo<U, N>(mut $start, name: &str, undo: U) -> Self
+        where
+            U: UndoBody<O, N>,
+            O: DeserializeOwned + 'static,
+        {
+            let operation = $($path).+.operation_mut();
+            operation.add_undo(undo::declare(operation, name, Payload::decode, undo));
+            $start
+        }
+
+        /// Sets when to retry the undo before this.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// # async fn call_back(_: u32) -> Result<()> { Ok(()) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     let hourly = Retry::forever().constant("1 hour"); // until the courier picks up the phone
+        ///     Ok(ctx.run(ship, &item).undo("call parcel back", call_back).undo_retry(hourly).await?)
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
+        pub fn undo_retry(mut $start, retry: impl Into<Retry>) -> Self {
+            undo::set_retry($($path).+.operation_mut(), retry.into());
+            $start
+        }
+
+        /// Sets how long an attempt of the undo before this may take.
+        ///
+        /// ```
+        /// # use outlive::prelude::*;
+        /// # async fn ship(_: Ctx, _: String) -> Result<u32> { Ok(7) }
+        /// # async fn call_back(_: u32) -> Result<()> { Ok(()) }
+        /// async fn order(ctx: Ctx, item: String) -> Result<u32> {
+        ///     Ok(ctx.run(ship, &item).undo("call parcel back", call_back).undo_timeout("1 minute").await?)
+        /// }
+        /// # fn main() { let _ = Engine::open("memory:").workflow("order", order).workflow("ship", ship); }
+        /// ```
+        pub fn undo_timeout(mut $start, limit: impl IntoDuration) -> Self {
+            undo::set_timeout($($path).+.operation_mut(), limit);
             $start
         }
     };
@@ -371,7 +431,7 @@ pub struct ChildResult<'a, O> {
 }
 
 impl<O> ChildResult<'_, O> {
-    fn new(ctx: &Ctx, id: &str, location: &'static Location<'static>) -> Self {
+    pub(super) fn new(ctx: &Ctx, id: &str, location: &'static Location<'static>) -> Self {
         Self { operation: OpenOperation::open(ctx, OpKind::Result, id, location), output: PhantomData }
     }
 }

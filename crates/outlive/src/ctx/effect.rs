@@ -12,6 +12,7 @@ use outlive_core::id::Name;
 use outlive_core::journal::SentTo;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
+use outlive_core::origin::RunOrigin;
 use outlive_core::queue::PushTarget;
 use outlive_core::store::commit::Refusal;
 use outlive_core::time::Timestamp;
@@ -99,6 +100,7 @@ impl OpenEffect {
         let spec = || Spec::Effect(Box::new(effect.take().unwrap_or_else(nothing)));
         match operation.poll(cx, spec, |_, _| Ok(()))? {
             Polled::Ready(Outcome::Sent(to)) => Poll::Ready(Ok(*to)),
+            Polled::Ready(Outcome::Given(_)) => Poll::Ready(Ok(SentTo { id: String::new(), detached: None })),
             Polled::Ready(Outcome::Refused(refused)) => Poll::Ready(Err(error_of(*refused))),
             Polled::Ready(Outcome::Cancelled) => Poll::Ready(Err(cancelled(operation))),
             Polled::Ready(_) => {
@@ -118,6 +120,7 @@ fn error_of(refused: RefusedEffect) -> Error {
         Refusal::Status(status) => Error::Status { id, status, way_out: "it no longer accepts messages" },
         Refusal::Conflict { workflow } => Error::Conflict { id, workflow: workflow.to_string(), how: "already" },
         Refusal::Taken => Error::Conflict { id, workflow: "another".to_owned(), how: "workflow or parent" },
+        Refusal::Full { max_items } => Error::StreamFull { stream: id, max_items },
         Refusal::Child { parent } => Error::ChildOf { id, parent: parent.to_string() },
         _ => Error::NotFound { id },
     }
@@ -386,7 +389,17 @@ impl StartOptions {
         let effect = codec::encode("the input", input, env.max_payload).map(|input| {
             fit = std::mem::replace(&mut fit, Ok(())).and_then(|()| env.names.check_input(&workflow, &input));
             let (workflow, tags, due) = (workflow.clone(), Default::default(), Timestamp::AT_ONCE);
-            EffectSpec::Start(StartEffect { workflow, input, id: None, tags, due, parent: None, deadline: None })
+            let origin = RunOrigin::inherited(env.origin.as_ref(), ctx.resident.info.origin.as_ref());
+            EffectSpec::Start(StartEffect {
+                workflow,
+                input,
+                id: None,
+                origin,
+                tags,
+                due,
+                parent: None,
+                deadline: None,
+            })
         });
         let effect = OpenEffect::open(ctx, (kind, workflow.as_str()), None, effect, Location::caller()).fits(fit);
         Self { effect, tags: Tags::default() }
@@ -442,7 +455,20 @@ impl StartOptions {
         });
     }
 
+    /// Returns the operation, to declare undos.
+    pub(super) fn operation_mut(&mut self) -> &mut OpenOperation {
+        &mut self.effect.operation
+    }
+
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<SentTo, Error>> {
+        if self.effect.operation.has_undos() {
+            self.change(|start| match &start.parent {
+                Some(parent) if parent.is_detached => Err(Error::Setup(
+                    "a detached child cannot have an undo: it outlives the run that would run it".into(),
+                )),
+                _ => Ok(()),
+            });
+        }
         self.effect.poll(cx)
     }
 }

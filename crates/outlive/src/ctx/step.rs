@@ -1,14 +1,18 @@
 //! Steps: side effects whose results are recorded once.
 
+mod attempt;
+mod care;
+pub(super) mod undo;
+
+use std::fmt::Write as _;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use outlive_core::duration::IntoDuration;
-use outlive_core::failure::{Cause, Failure};
+use outlive_core::failure::Failure;
 use outlive_core::payload::Payload;
 use outlive_core::retry::Retry;
 use outlive_core::workflow::{self, FailedStep, OpKind, Outcome, Polled, Spec, StepEnding, StepSpec};
@@ -16,71 +20,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Span;
 
+pub use attempt::Attempt;
+
 use crate::ctx::Ctx;
+use crate::ctx::codec::Codec;
+use crate::ctx::layered::{self, Boxed, ErrorRules, LayeredAttempt, failure_of};
 use crate::ctx::operation::{OpenOperation, Tie};
 use crate::ctx::sleep::cancelled;
-use crate::error::{BoxError, Error, is_permanent};
+use crate::error::{BoxError, Error};
 use crate::instance::attempts::Begun;
-use crate::instance::env::{HookAction, StepCall, StepHook};
+use crate::instance::env::{HookAction, StepCall};
 use crate::instance::logs;
 use crate::instance::panics;
-
-/// One attempt of a step. A body can take it as its argument.
-///
-/// ```
-/// # use outlive::prelude::*;
-/// async fn charge(attempt: Attempt) -> Result<String> {
-///     Ok(format!("attempt {}, Idempotency-Key: {}", attempt.number, attempt.idempotency_key()))
-/// }
-/// async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let engine = Engine::open("memory:").workflow("pay", pay).start().await?;
-/// let run = engine.start(pay, &()).id("order-42").await?;
-/// assert!(run.result().await?.starts_with("attempt 1, Idempotency-Key: order-42/"));
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Attempt {
-    /// The number of the attempt, from 1.
-    pub number: u32,
-    /// `true` if this is not the first attempt.
-    pub is_retry: bool,
-    /// How long the attempt may take, if it has a timeout.
-    pub remaining: Option<Duration>,
-    idempotency_key: String,
-    /// The hook that observes calls to `idempotency_key`; `None` outside tests.
-    hook: Option<Arc<dyn StepHook>>,
-}
-
-impl Attempt {
-    /// Returns a key that is the same for every attempt of this step in this run, and differs for every other step.
-    /// Pass it to services that drop a repeated request.
-    ///
-    /// ```
-    /// # use outlive::prelude::*;
-    /// async fn charge(attempt: Attempt) -> Result<String> {
-    ///     Ok(format!("POST /charges Idempotency-Key: {}", attempt.idempotency_key()))
-    /// }
-    /// # async fn pay(ctx: Ctx, _: ()) -> Result<String> { Ok(ctx.step("charge", charge).await?) }
-    /// # fn main() { let _ = Engine::open("memory:").workflow("pay", pay); }
-    /// ```
-    #[must_use]
-    pub fn idempotency_key(&self) -> &str {
-        if let Some(hook) = &self.hook {
-            hook.key_asked(&self.idempotency_key);
-        }
-        &self.idempotency_key
-    }
-}
-
-impl std::fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Attempt");
-        shown.field("number", &self.number).field("is_retry", &self.is_retry).field("remaining", &self.remaining);
-        shown.field("idempotency_key", &self.idempotency_key).finish()
-    }
-}
 
 /// Marks a [`StepBody`] without an argument.
 ///
@@ -170,17 +121,8 @@ where
     }
 }
 
-/// Converts a step's value to JSON and back, and boxes its error. These are function pointers rather than bounds on the
-/// future, because with such bounds the compiler cannot see that a `tokio::join!` of steps is `Send`.
-struct Codec<T, E> {
-    encode: fn(&T) -> Result<Payload, serde_json::Error>,
-    decode: fn(&Payload) -> Result<T, serde_json::Error>,
-    into_box: fn(E) -> BoxError,
-}
-
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-type Details<E> = fn(&E) -> Option<Payload>;
-type StepRetryIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
+/// Puts layers around the body of an attempt.
+type AddLayers<'a, F, T, E> = fn(LayeredAttempt<'a, F, T, E>) -> Boxed<'a, Result<Payload, Failure>>;
 type Fallback<'a, T> = Box<dyn FnOnce(Failure) -> Boxed<'a, Result<T, BoxError>> + Send + 'a>;
 
 pin_project_lite::pin_project! {
@@ -209,12 +151,19 @@ pin_project_lite::pin_project! {
         running: Option<B::Future>,
         attempt: u32,
         waker: Option<Waker>,
-        falling_back: Option<Boxed<'a, Result<B::Output, BoxError>>>,
+        // A body that is not the plain one of an attempt.
+        rare: Option<Box<RareBody<'a, B::Output>>>,
         // The value, as read back from the record, until it is delivered.
         value: Option<B::Output>,
         // The span of the current attempt.
         span: Span,
     }
+}
+
+/// The body of a fallback, or of an attempt with layers around it.
+enum RareBody<'a, T> {
+    FallingBack(Boxed<'a, Result<T, BoxError>>),
+    Layered(Boxed<'a, Result<Payload, Failure>>),
 }
 
 /// What a step does, and with which options.
@@ -225,10 +174,10 @@ where
     operation: OpenOperation,
     body: B,
     spec: StepSpec,
-    retry_if: Option<StepRetryIf<'a, B::Error>>,
     fallback: Option<Fallback<'a, B::Output>>,
-    details: Option<Details<B::Error>>,
-    codec: Codec<B::Output, B::Error>,
+    errors: ErrorRules<'a, B::Error>,
+    codec: Codec<B::Output>,
+    add_layers: AddLayers<'a, B::Future, B::Output, B::Error>,
     marker: Tie<'a, M>,
 }
 
@@ -239,21 +188,33 @@ where
     #[track_caller]
     pub(super) fn new(ctx: &'a Ctx, name: &str, body: B) -> Self
     where
+        B: 'a,
+        M: 'a,
         B::Output: Serialize + DeserializeOwned,
         B::Error: Into<BoxError>,
     {
-        let codec = Codec { encode: Payload::encode, decode: Payload::decode, into_box: Into::into };
+        Self::of(OpenOperation::open(ctx, OpKind::Step, name, Location::caller()), body)
+    }
+
+    fn of(operation: OpenOperation, body: B) -> Self
+    where
+        B: 'a,
+        M: 'a,
+        B::Output: Serialize + DeserializeOwned,
+        B::Error: Into<BoxError>,
+    {
+        let codec = Codec { encode: Payload::encode, decode: Payload::decode };
         let plan = StepPlan {
-            operation: OpenOperation::open(ctx, OpKind::Step, name, Location::caller()),
+            operation,
             body,
             spec: StepSpec::default(),
-            retry_if: None,
             fallback: None,
-            details: None,
+            errors: ErrorRules { retry_if: None, details: None, into_box: Into::into },
             codec,
+            add_layers: layered::layered,
             marker: PhantomData,
         };
-        Self { plan, running: None, attempt: 0, waker: None, falling_back: None, value: None, span: Span::none() }
+        Self { plan, running: None, attempt: 0, waker: None, rare: None, value: None, span: Span::none() }
     }
 
     /// Sets a timeout: for each attempt if called before [`retry`](Self::retry), for all attempts together if called
@@ -319,7 +280,7 @@ where
     /// # Ok(()) }
     /// ```
     pub fn retry_if(mut self, test: impl Fn(&B::Error) -> bool + Send + 'a) -> Self {
-        self.plan.retry_if = Some(Box::new(test));
+        self.plan.errors.retry_if = Some(Arc::new(Mutex::new(test)));
         self
     }
 
@@ -367,7 +328,7 @@ where
     where
         B::Error: Serialize,
     {
-        self.plan.details = Some(|error| Payload::encode(error).ok());
+        self.plan.errors.details = Some(|error| Payload::encode(error).ok());
         self
     }
 
@@ -459,7 +420,7 @@ where
         let resident = self.plan.operation.resident.clone();
         let Some(slot) = self.plan.operation.slot() else { return Poll::Pending };
         let has_begun = match attempt.fallback_for {
-            Some(_) => self.falling_back.is_some(),
+            Some(_) => matches!(self.rare.as_deref(), Some(RareBody::FallingBack(_))),
             None => self.attempt == attempt.number,
         };
         // A wake-up of an earlier attempt is forgotten, or the first one of this attempt would count as known.
@@ -489,9 +450,9 @@ where
                 if let Some(fallback) = this.plan.fallback.take() {
                     *this.span = logs::step(this.plan.operation.name(), attempt.number);
                     let call = || resident.in_step(|| panics::catch(|| fallback(Failure::clone(failure))));
-                    *this.falling_back = Some(this.span.in_scope(call)?);
+                    *this.rare = Some(Box::new(RareBody::FallingBack(this.span.in_scope(call)?)));
                 }
-                let Some(body) = this.falling_back else { return Poll::Pending };
+                let Some(RareBody::FallingBack(body)) = this.rare.as_deref_mut() else { return Poll::Pending };
                 let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body.as_mut(), cx))));
                 polled.and_then(|result| result.map_err(|error| panics::flatten(|| failure_of(&*error))))
             }
@@ -500,9 +461,16 @@ where
                     return Poll::Ready(self.plan.codec.read_back(instead));
                 }
                 let this = self.as_mut().project();
+                if let Some(RareBody::Layered(body)) = this.rare.as_deref_mut() {
+                    let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body.as_mut(), cx))));
+                    return Poll::Ready(polled.flatten().and_then(|payload| this.plan.codec.read_back(payload)));
+                }
                 let Some(body) = this.running.as_pin_mut() else { return Poll::Pending };
                 let polled = ready!(this.span.in_scope(|| resident.in_step(|| panics::poll(body, cx))));
-                polled.and_then(|result| result.map_err(|error| panics::flatten(|| this.plan.failure(error))))
+                let errors = &this.plan.errors;
+                polled.and_then(|result| {
+                    result.map_err(|error| panics::flatten(|| errors.judge(&resident, error).failure))
+                })
             }
         };
         let max_bytes = resident.env.max_payload;
@@ -517,7 +485,7 @@ where
         waker: &Waker,
     ) -> Result<Option<Payload>, Failure> {
         let mut this = self.project();
-        if this.running.is_some() && *this.attempt == attempt.number {
+        if (this.running.is_some() || this.rare.is_some()) && *this.attempt == attempt.number {
             return Ok(None);
         }
         let step = this.plan;
@@ -525,13 +493,7 @@ where
         if std::mem::replace(this.attempt, attempt.number) != attempt.number {
             step.report_start(attempt.number);
         }
-        let make = |operation: &OpenOperation| Attempt {
-            number: attempt.number,
-            is_retry: attempt.number > 1,
-            remaining: attempt.deadline.map(|deadline| deadline.since(operation.resident.now())),
-            idempotency_key: idempotency_key(operation),
-            hook: operation.resident.env.hook.clone(),
-        };
+        let make = |operation: &OpenOperation| Attempt::new(operation, attempt, idempotency_key(operation));
         if let Some(hook) = &step.operation.resident.env.hook {
             let (op, key) = (identity(&step.operation), idempotency_key(&step.operation));
             match hook.before(&StepCall { waker, ..step.call(&op, attempt, &key) }) {
@@ -545,7 +507,10 @@ where
         let (body, operation) = (&mut step.body, &step.operation);
         *this.span = logs::step(operation.name(), attempt.number);
         let begun = this.span.in_scope(|| resident.in_step(|| panics::catch(|| body.call(|| make(operation)))))?;
-        this.running.set(Some(begun));
+        match resident.env.layers.is_empty() {
+            true => this.running.set(Some(begun)),
+            false => *this.rare = Some(Box::new(step.layered(attempt.number, begun))),
+        }
         Ok(None)
     }
 
@@ -592,13 +557,13 @@ where
     fn drop_body(self: Pin<&mut Self>) {
         let mut this = self.project();
         let resident = &this.plan.operation.resident;
-        if this.running.is_some() || this.falling_back.is_some() {
+        if this.running.is_some() || this.rare.is_some() {
             // A body's destructors are part of the step; how it ended is settled before they run.
             let dropped = std::mem::replace(this.span, Span::none()).in_scope(|| {
                 resident.in_step(|| {
                     panics::catch(|| {
                         this.running.set(None);
-                        *this.falling_back = None;
+                        *this.rare = None;
                     })
                 })
             });
@@ -634,6 +599,7 @@ where
                 attempt,
                 seq,
                 is_durable,
+                breaker: None,
             }
         });
     }
@@ -642,6 +608,7 @@ where
     fn call<'s>(&'s self, op: &'s str, attempt: &workflow::StepAttempt, idempotency_key: &'s str) -> StepCall<'s> {
         StepCall {
             run: &self.operation.resident.info.id,
+            run_number: self.operation.resident.info.run_number,
             step: self.operation.name(),
             op,
             location: self.operation.call.location,
@@ -653,62 +620,26 @@ where
             waker: Waker::noop(),
         }
     }
-
-    /// Converts an error to the failure that is recorded, and decides whether it may be retried.
-    fn failure(&self, error: B::Error) -> Failure {
-        let is_retryable = self.retry_if.as_ref().is_none_or(|test| test(&error));
-        let details = self.details.and_then(|encode| encode(&error));
-        let mut failure = failure_of(&*(self.codec.into_box)(error));
-        failure.details = details;
-        // A durable operation inside a step fails on every attempt, however the error was wrapped.
-        let is_misplaced = std::mem::take(&mut self.operation.resident.lock().is_misplaced);
-        failure.retryable &= is_retryable && !is_misplaced;
-        failure
-    }
 }
 
-fn failure_of(error: &(dyn std::error::Error + 'static)) -> Failure {
-    let failure = Failure::of(error);
-    if is_permanent(error) { failure.permanent() } else { failure }
-}
-
-impl<T, E> Codec<T, E> {
-    /// Returns a value as it is recorded, and as it is read back.
-    fn keep(&self, value: &T, max_bytes: usize) -> Result<(Payload, T), Failure> {
-        let encoded = panics::catch(|| (self.encode)(value))?;
-        let kept = encoded.map_err(|error| unkept::<T>(&format!("does not serialize: {error}")))?;
-        if kept.len() > max_bytes {
-            let bytes = kept.len();
-            let problem =
-                format!("has {bytes} bytes of JSON, the limit is {max_bytes}; store it elsewhere and return its key");
-            return Err(unkept::<T>(&problem));
-        }
-        self.read_back(kept)
+impl<'a, B, M> StepPlan<'a, B, M>
+where
+    B: StepBody<M>,
+{
+    /// Puts the layers around the body of an attempt.
+    fn layered(&self, number: u32, body: B::Future) -> RareBody<'a, B::Output> {
+        let operation = &self.operation;
+        RareBody::Layered((self.add_layers)(LayeredAttempt {
+            resident: operation.resident.clone(),
+            name: operation.name().to_owned(),
+            key: operation.key().map(ToOwned::to_owned),
+            number,
+            idempotency_key: idempotency_key(operation),
+            body,
+            errors: self.errors.clone(),
+            codec: self.codec,
+        }))
     }
-
-    /// Reads a recorded value, or returns why the run would be stuck with it.
-    fn read(&self, step: &str, payload: &Payload) -> Result<T, String> {
-        (self.decode)(payload).map_err(|error| {
-            format!(
-                "the value recorded for step {step:?} does not read as {}: {}; \
-                 fix the type, or give the step another name, and restart the program",
-                std::any::type_name::<T>(),
-                Error::decode("it".into(), payload, &error),
-            )
-        })
-    }
-
-    /// Reads a value back from its record, so that user code gets exactly what a replay would read.
-    fn read_back(&self, payload: Payload) -> Result<(Payload, T), Failure> {
-        match panics::catch(|| (self.decode)(&payload))? {
-            Ok(value) => Ok((payload, value)),
-            Err(error) => Err(unkept::<T>(&format!("does not read back: {error}"))),
-        }
-    }
-}
-
-fn unkept<T>(problem: &str) -> Failure {
-    Failure::new(Cause::Output, format!("the value ({}) {problem}", std::any::type_name::<T>())).permanent()
 }
 
 fn error_of(step: String, failed: FailedStep) -> Error {
@@ -726,7 +657,18 @@ fn error_of(step: String, failed: FailedStep) -> Error {
 
 fn idempotency_key(operation: &OpenOperation) -> String {
     let info = &operation.resident.info;
-    format!("{}/{}/{}", info.id, info.num, identity(operation))
+    let identity = operation.repeated_as(&identity(operation));
+    let state = operation.resident.lock();
+    let round = state.machine.undos().round(&identity).unwrap_or_default();
+    let mut key = match info.run_number {
+        1 => format!("{}/{}/{identity}{round}", info.id, info.num),
+        number => format!("{}/{}#{number}/{identity}{round}", info.id, info.num),
+    };
+    // A step that runs again after a rewind is another execution, which a receiver must not take for the earlier one.
+    if let Some(rewinds) = state.machine.operations().rewinds() {
+        let _ = write!(key, "@{}", rewinds.last());
+    }
+    key
 }
 
 /// Returns the step's identity in the journal.

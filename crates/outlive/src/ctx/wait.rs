@@ -124,7 +124,7 @@ impl<T: DeserializeOwned> Future for Wait<'_, T> {
 }
 
 /// Checks that a value deserializes as a `T`, and returns what is wrong otherwise.
-fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
+pub(super) fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
     let name = std::any::type_name::<T>();
     match panics::catch(|| payload.decode::<T>().map(drop)) {
         Ok(Ok(())) => Ok(()),
@@ -134,7 +134,7 @@ fn accepts<T: DeserializeOwned>(payload: &Payload) -> Result<(), String> {
 }
 
 /// Reads the value of a signal, or returns why the run would be stuck with it.
-fn read<T: DeserializeOwned>(name: &str, payload: &Payload) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(name: &str, payload: &Payload) -> Result<T, String> {
     payload.decode().map_err(|error| {
         format!(
             "signal {name:?} does not read as {}: {}; fix the type and restart the program; \

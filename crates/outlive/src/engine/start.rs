@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::id::Epoch;
+use outlive_core::id::{Epoch, Name};
+use outlive_core::origin::RunOrigin;
 use outlive_core::status::StatusKind;
 use outlive_core::store::Store;
 use outlive_core::store::query::Filter;
@@ -14,11 +15,15 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::env::Env;
+use crate::instance::meters;
+use crate::instance::outlet::Outlet;
 use crate::instance::panics;
 use crate::instance::random::RandomSource;
 use crate::runtime::committer::Committer;
 use crate::runtime::deploy::{self, Deploy};
+use crate::runtime::expiry::Expiry;
 use crate::runtime::handlers::HandlerEnv;
+use crate::runtime::outlet::CommitterOutlet;
 use crate::runtime::registry::Registry;
 use crate::runtime::replies::Replies;
 use crate::runtime::retention::Retention;
@@ -55,28 +60,31 @@ impl Builder {
     /// [`Error::Checked`] if the environment asked for a check instead; an error too if it did and the program does not
     /// call [`check_from_env`](Self::check_from_env).
     pub async fn start(self) -> Result<Engine, Error> {
-        match EnvCheck::from_env() {
-            Some(order) if self.is_checkable => return Err(order.carry_out(|source| self.check(source)).await),
-            // Somebody wants to know what this program would do, not have it done.
-            Some(_) => return Err(Error::Setup(UNCHECKABLE.to_owned())),
-            None => {}
+        if let Some(order) = EnvCheck::from_env() {
+            return Err(self.answer_check(order).await);
         }
         self.problem.clone().map_or(Ok(()), Err)?;
         panics::note_places();
+        meters::describe();
         let (code, is_owner) = (self.code(), matches!(self.place, StoreSource::Path(_)));
         let (provided, store) = (self.provided.make().await?, self.place.open(self.durability)?);
         let registry = Arc::new(self.registry);
         let env = Env::new(self.clock.clone(), registry.clone(), provided, self.max_payload);
-        let env = Arc::new(Env { hook: self.hook, is_paranoid: self.is_paranoid, ..env });
         let (committer, waiters, replies) = (Committer::new(), Arc::<Waiters>::default(), Arc::<Replies>::default());
         let random = Arc::new(RandomSource::new(self.seed));
+        let epoch = lease(&*store, &*self.clock, self.lock_wait).await?;
+        let outlet = CommitterOutlet { committer: committer.clone(), random: random.clone(), epoch };
+        let (hook, origin, layers) = (self.hook, RunOrigin::new(self.version, None), self.layers);
+        let (is_paranoid, max_entries) = (self.is_paranoid, self.long_lives.max_entries);
+        let outlet: Option<Arc<dyn Outlet>> = Some(Arc::new(outlet));
+        let env = Arc::new(Env { hook, origin, layers, is_paranoid, max_entries, outlet, ..env });
         let services = Services::new(ServiceSetup {
             store: store.clone(),
             committer: committer.clone(),
             waiters: waiters.clone(),
             replies: replies.clone(),
             handler_env: HandlerEnv { shared: env, random: random.clone(), deadlines: Default::default() },
-            epoch: lease(&*store, &*self.clock, self.lock_wait).await?,
+            epoch,
             max_resident: self.max_resident,
         });
         log_start(&*store, &registry).await;
@@ -85,7 +93,8 @@ impl Builder {
         let retention = Retention { services: services.clone(), keep: self.keep_events };
         let max_recoveries = self.max_recoveries;
         let deploy = Deploy { services: services.clone(), registry: registry.clone(), max_recoveries };
-        let tasks = spawn_tasks(deploy, code, retention);
+        let expiry = Expiry { services: services.clone(), rules: self.long_lives.keep };
+        let tasks = spawn_tasks(deploy, code, retention, expiry);
         let shared = Shared {
             store,
             committer,
@@ -109,6 +118,15 @@ impl Builder {
             ending: tokio::sync::Mutex::default(),
         })
     }
+
+    /// Checks instead of starting, as the environment says, and returns the error that says so.
+    async fn answer_check(self, order: EnvCheck) -> Error {
+        match self.is_checkable {
+            true => order.carry_out(|source| self.check(source)).await,
+            // Somebody wants to know what this program would do, not have it done.
+            false => Error::Setup(UNCHECKABLE.to_owned()),
+        }
+    }
 }
 
 /// Logs the state the engine starts with.
@@ -124,11 +142,12 @@ async fn log_start(store: &dyn Store, registry: &Registry) {
 }
 
 /// Spawns the engine's tasks.
-fn spawn_tasks(deploy: Deploy, code: Option<u64>, retention: Retention) -> Tasks {
+fn spawn_tasks(deploy: Deploy, code: Option<u64>, retention: Retention, expiry: Expiry) -> Tasks {
     let Deploy { services, registry, max_recoveries } = deploy.clone();
     let worker = Worker::new(services.clone(), Loader { services: services.clone(), registry, max_recoveries });
     let finders = [
         tokio::spawn(retention.run()),
+        tokio::spawn(expiry.run()),
         tokio::spawn(deploy.clone().look_at_parked(code)),
         tokio::spawn(worker.clone().run()),
         tokio::spawn(deploy.clone().reopen_stuck()),
@@ -162,6 +181,6 @@ impl Builder {
     /// itself.
     fn code(&self) -> Option<u64> {
         let has_file = matches!(self.place, StoreSource::Path(_));
-        if has_file || self.version.is_some() { deploy::code(self.version.as_deref()) } else { None }
+        if has_file || self.version.is_some() { deploy::code(self.version.as_ref().map(Name::as_str)) } else { None }
     }
 }

@@ -48,6 +48,7 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
     let attempt = entry.attempt;
     Some(match entry.kind {
         EntryKind::StepStarted => LifecycleKind::StepStarted { step: name(), operation: operation(), attempt },
+        EntryKind::Heartbeat => LifecycleKind::StepHeartbeat { step: name(), operation: operation(), attempt },
         EntryKind::StepDone => {
             let duration_ms = entry.started.map(|started| millis(started, entry.at));
             LifecycleKind::StepCompleted { step: name(), operation: operation(), attempt, duration_ms }
@@ -84,6 +85,8 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
             to => LifecycleKind::EffectSent { to: to.map_or_else(String::new, |to| to.id), operation: operation() },
         },
         EntryKind::Patched => LifecycleKind::RunPatched { patch: name(), operation: operation() },
+        EntryKind::UndoPlanned => LifecycleKind::UndoPlanned { undo: name(), operation: operation() },
+        EntryKind::Unwinding => LifecycleKind::RunUnwinding { reason: sentence(entry.payload.as_ref()) },
         EntryKind::SendRefused => {
             let to = entry.sent_to().map_or_else(String::new, |to| to.id);
             LifecycleKind::EffectRefused { to, operation: operation() }
@@ -91,10 +94,39 @@ fn of_entry(entry: &Entry) -> Option<LifecycleKind> {
         EntryKind::ChildEnded => {
             LifecycleKind::ChildEnded { child: name(), operation: operation(), failure: entry.failure() }
         }
+        _ => return of_run_entry(entry),
+    })
+}
+
+/// Returns the event of an entry about what the run gives out. `None` for a kind that a later release has added.
+fn of_output(entry: &Entry) -> Option<LifecycleKind> {
+    let (name, operation) = (unescaped(ParsedIdentity::of(&entry.op).name), entry.op.to_string());
+    Some(match entry.kind {
+        EntryKind::Published => LifecycleKind::ValuePublished { value: name, operation },
+        EntryKind::Appended => LifecycleKind::ItemAppended { stream: name, operation },
+        EntryKind::AppendRefused => LifecycleKind::AppendRefused { stream: name, operation },
+        EntryKind::QuestionTaken => LifecycleKind::QuestionTaken { question: name, operation },
+        EntryKind::Answered => LifecycleKind::QuestionAnswered { question: name, operation },
+        _ => return None,
+    })
+}
+
+/// Returns the event of a journal entry about the run as a whole.
+fn of_run_entry(entry: &Entry) -> Option<LifecycleKind> {
+    let kept_to = entry.rewound_to().unwrap_or(0);
+    let operation = (!entry.op.is_empty()).then(|| entry.op.to_string());
+    Some(match entry.kind {
         EntryKind::CancelTaken => LifecycleKind::RunCancelling { reason: sentence(entry.payload.as_ref()) },
         EntryKind::Retried => LifecycleKind::RunRetried,
         EntryKind::Reopened => LifecycleKind::RunReopened,
-        _ => return None,
+        EntryKind::Rewound => LifecycleKind::RunRewound { kept_to, operation },
+        EntryKind::Forked => {
+            let from = entry.forked_from().map_or_else(String::new, |from| from.run);
+            LifecycleKind::RunForked { from, kept_to, operation }
+        }
+        EntryKind::Restarted => LifecycleKind::RunRestarted { run_number: entry.attempt },
+        EntryKind::NearlyFull => LifecycleKind::JournalNearlyFull { max_entries: entry.max_entries().unwrap_or(0) },
+        _ => return of_output(entry),
     })
 }
 

@@ -169,7 +169,8 @@ impl fmt::Display for LifecycleKind {
             Self::RunPaused { why, until: Some(until) } => write!(f, " ({} until {until})", why.as_str()),
             Self::RunPaused { why, until: None } => write!(f, " ({})", why.as_str()),
             Self::RunFailed { failure } => write!(f, ": {failure}"),
-            Self::RunCancelling { reason }
+            Self::RunUnwinding { reason }
+            | Self::RunCancelling { reason }
             | Self::RunCancelled { reason }
             | Self::RunStuck { reason }
             | Self::JobStuck { reason } => write!(f, ": {reason}"),
@@ -193,6 +194,16 @@ impl fmt::Display for LifecycleKind {
             Self::SleepDone { operation }
             | Self::ChildEnded { operation, .. }
             | Self::RunPatched { operation, .. }
+            | Self::StepHeartbeat { operation, .. }
+            | Self::BreakerOpened { operation, .. }
+            | Self::BreakerHalfOpened { operation, .. }
+            | Self::BreakerClosed { operation, .. }
+            | Self::UndoPlanned { operation, .. }
+            | Self::ValuePublished { operation, .. }
+            | Self::ItemAppended { operation, .. }
+            | Self::AppendRefused { operation, .. }
+            | Self::QuestionTaken { operation, .. }
+            | Self::QuestionAnswered { operation, .. }
             | Self::SignalTaken { operation, .. }
             | Self::WaitTimedOut { operation, .. }
             | Self::OperationCancelled { operation } => write!(f, " {operation}"),

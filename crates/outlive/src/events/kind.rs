@@ -75,9 +75,41 @@ pub enum LifecycleKind {
     /// A failed run was retried: its last failures are dropped.
     #[serde(rename = "run.retried")]
     RunRetried,
+    /// A run was rewound: what it did after a point no longer counts, and it continues from there.
+    #[serde(rename = "run.rewound")]
+    RunRewound {
+        /// The number of the last journal entry that counts; 0 if none does.
+        kept_to: u64,
+        /// The operation that runs again first, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operation: Option<String>,
+    },
+    /// A run was forked from another one: the events before this are copies.
+    #[serde(rename = "run.forked")]
+    RunForked {
+        /// The id of the other run.
+        from: String,
+        /// The number of the last journal entry that was copied; 0 if none was.
+        kept_to: u64,
+        /// The operation that runs again first, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operation: Option<String>,
+    },
     /// A stuck run resumes.
     #[serde(rename = "run.reopened")]
     RunReopened,
+    /// A run restarted: it continues under its id with a fresh journal.
+    #[serde(rename = "run.restarted")]
+    RunRestarted {
+        /// Which run begins, from 2.
+        run_number: u32,
+    },
+    /// The journal of a run has reached 80 % of its limit. At the limit, the run becomes stuck.
+    #[serde(rename = "journal.nearly_full")]
+    JournalNearlyFull {
+        /// How many entries the journal may have.
+        max_entries: u64,
+    },
     /// An attempt began.
     ///
     /// For a step that records its start, which is one with a timeout, a time budget or
@@ -87,6 +119,16 @@ pub enum LifecycleKind {
     /// may miss some.
     #[serde(rename = "step.started")]
     StepStarted {
+        /// The step's name.
+        step: String,
+        /// The step's identity in the run: with its scope, key and count.
+        operation: String,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+    },
+    /// A running attempt reported its progress, and that was recorded: at most once a second.
+    #[serde(rename = "step.heartbeat")]
+    StepHeartbeat {
         /// The step's name.
         step: String,
         /// The step's identity in the run: with its scope, key and count.
@@ -130,6 +172,34 @@ pub enum LifecycleKind {
         /// `true` if a fallback is to provide the value now.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         falls_back: bool,
+    },
+    /// A breaker lets no attempt through until a time, because too many have failed in a row. Like the other events of
+    /// breakers, it is reported only to [subscribers](crate::Client::events) in the process whose breaker it is: the
+    /// state of a breaker is not stored. The event belongs to the run whose attempt failed.
+    #[serde(rename = "breaker.opened")]
+    BreakerOpened {
+        /// The name of the breaker.
+        breaker: String,
+        /// When it lets one attempt through.
+        until: Timestamp,
+        /// The identity of the step whose attempt failed.
+        operation: String,
+    },
+    /// A breaker has let one attempt through, to see if the service is back.
+    #[serde(rename = "breaker.half_opened")]
+    BreakerHalfOpened {
+        /// The name of the breaker.
+        breaker: String,
+        /// The identity of the step whose attempt it is.
+        operation: String,
+    },
+    /// A breaker lets every attempt through again.
+    #[serde(rename = "breaker.closed")]
+    BreakerClosed {
+        /// The name of the breaker.
+        breaker: String,
+        /// The identity of the step whose attempt succeeded.
+        operation: String,
     },
     /// A sleep began.
     #[serde(rename = "sleep.set")]
@@ -202,6 +272,21 @@ pub enum LifecycleKind {
         /// The operation's identity in the run.
         operation: String,
     },
+    /// An operation has succeeded that has an undo: if the run fails or is cancelled, the undo runs.
+    #[serde(rename = "undo.planned")]
+    UndoPlanned {
+        /// The name of the undo.
+        undo: String,
+        /// The identity in the run that the undo has.
+        operation: String,
+    },
+    /// The run has failed or was cancelled, and undoes what it has done. The undos are steps, whose operations begin with
+    /// `undo:` in their scope.
+    #[serde(rename = "run.unwinding")]
+    RunUnwinding {
+        /// The failure, or the reason of the cancel.
+        reason: String,
+    },
     /// The run has started a child.
     #[serde(rename = "child.started")]
     ChildStarted {
@@ -234,6 +319,46 @@ pub enum LifecycleKind {
     EffectRefused {
         /// The id of the receiver.
         to: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has published a value.
+    #[serde(rename = "value.published")]
+    ValuePublished {
+        /// The name of the value.
+        value: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has appended an item to a stream.
+    #[serde(rename = "item.appended")]
+    ItemAppended {
+        /// The name of the stream.
+        stream: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// An item was not appended, because the stream is full.
+    #[serde(rename = "append.refused")]
+    AppendRefused {
+        /// The name of the stream.
+        stream: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has taken a question.
+    #[serde(rename = "question.taken")]
+    QuestionTaken {
+        /// The name of the question.
+        question: String,
+        /// The operation's identity in the run.
+        operation: String,
+    },
+    /// The run has answered a question.
+    #[serde(rename = "question.answered")]
+    QuestionAnswered {
+        /// The name of the question.
+        question: String,
         /// The operation's identity in the run.
         operation: String,
     },
@@ -375,9 +500,17 @@ impl LifecycleKind {
             Self::RunStuck { .. } => "run.stuck",
             Self::RunRetried => "run.retried",
             Self::RunReopened => "run.reopened",
+            Self::RunRestarted { .. } => "run.restarted",
+            Self::JournalNearlyFull { .. } => "journal.nearly_full",
+            Self::RunRewound { .. } => "run.rewound",
+            Self::RunForked { .. } => "run.forked",
             Self::StepStarted { .. } => "step.started",
             Self::StepCompleted { .. } => "step.completed",
             Self::StepFailed { .. } => "step.failed",
+            Self::StepHeartbeat { .. } => "step.heartbeat",
+            Self::BreakerOpened { .. } => "breaker.opened",
+            Self::BreakerHalfOpened { .. } => "breaker.half_opened",
+            Self::BreakerClosed { .. } => "breaker.closed",
             Self::SleepSet { .. } => "sleep.set",
             Self::SleepDone { .. } => "sleep.done",
             Self::WaitSet { .. } => "wait.set",
@@ -387,10 +520,17 @@ impl LifecycleKind {
             Self::WaitTimedOut { .. } => "wait.timed_out",
             Self::OperationCancelled { .. } => "operation.cancelled",
             Self::RunPatched { .. } => "run.patched",
+            Self::UndoPlanned { .. } => "undo.planned",
+            Self::RunUnwinding { .. } => "run.unwinding",
             Self::ChildStarted { .. } => "child.started",
             Self::ChildEnded { .. } => "child.ended",
             Self::EffectSent { .. } => "effect.sent",
             Self::EffectRefused { .. } => "effect.refused",
+            Self::ValuePublished { .. } => "value.published",
+            Self::ItemAppended { .. } => "item.appended",
+            Self::AppendRefused { .. } => "append.refused",
+            Self::QuestionTaken { .. } => "question.taken",
+            Self::QuestionAnswered { .. } => "question.answered",
             Self::JobStarted { .. } => "job.started",
             Self::JobExecuted { .. } => "job.executed",
             Self::JobFailed { .. } => "job.failed",

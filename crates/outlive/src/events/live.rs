@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use outlive_core::id::Name;
+use outlive_core::retry::BreakerChange;
 use outlive_core::store::query::{FeedContent, FeedItem};
 
 use super::event::{Cursor, LifecycleEvent};
@@ -65,16 +66,30 @@ impl Live {
 }
 
 fn event(begun: &Begun) -> LifecycleEvent {
-    let Begun { at, num, instance, workflow, step, operation, attempt, .. } = begun;
+    let Begun { at, num, instance, workflow, operation, attempt, .. } = begun;
+    let kind = kind(begun);
+    let what = if begun.breaker.is_some() { format!("-{}-{}", kind.as_str(), at.as_millis()) } else { String::new() };
     LifecycleEvent {
-        id: format!("{}-{operation}-{attempt}", num.0),
+        id: format!("{}-{operation}-{attempt}{what}", num.0),
         at: *at,
         number: 0,
         instance: instance.clone(),
         name: workflow.clone(),
-        kind: LifecycleKind::StepStarted { step: step.clone(), operation: operation.to_string(), attempt: *attempt },
+        kind,
         // Set when the event is returned to the subscriber.
         cursor: Cursor::START,
+    }
+}
+
+fn kind(begun: &Begun) -> LifecycleKind {
+    let (step, operation, attempt) = (begun.step.clone(), begun.operation.to_string(), begun.attempt);
+    let Some((breaker, change)) = begun.breaker.as_deref().cloned() else {
+        return LifecycleKind::StepStarted { step, operation, attempt };
+    };
+    match change {
+        BreakerChange::Opened { until } => LifecycleKind::BreakerOpened { breaker, until, operation },
+        BreakerChange::HalfOpened => LifecycleKind::BreakerHalfOpened { breaker, operation },
+        BreakerChange::Closed => LifecycleKind::BreakerClosed { breaker, operation },
     }
 }
 
@@ -99,6 +114,7 @@ mod tests {
             attempt,
             seq,
             is_durable,
+            breaker: None,
         }
     }
 

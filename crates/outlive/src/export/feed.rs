@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use outlive_core::id::InstanceNum;
 use outlive_core::kind::Kinds;
 use outlive_core::status::Status;
-use outlive_core::store::page::{PAGE_BYTES, Weight, whole_inbox, whole_journal};
+use outlive_core::store::page::{PAGE_BYTES, Weight, whole_inbox, whole_journal, whole_outputs};
 use outlive_core::store::query::{Filter, Instance, Query};
 use outlive_core::store::{Error as StoreError, ErrorKind, Store};
 
@@ -115,6 +115,8 @@ struct Pages {
     is_last: bool,
     /// How many to read next.
     at_once: usize,
+    /// Whether to read what runs have given out, which no replay needs.
+    has_outputs: bool,
 }
 
 impl Pages {
@@ -127,7 +129,7 @@ impl Pages {
             self.page.extend(next.instances);
         }
         let some = self.page.drain(..self.page.len().min(self.at_once));
-        let read = join_all(some.map(|instance| contents(&*self.store, instance))).await;
+        let read = join_all(some.map(|instance| contents(&*self.store, instance, self.has_outputs))).await;
         let read = read.into_iter().collect::<Result<Vec<Exported>, Error>>()?;
         self.at_once = at_once(&read, self.at_once);
         Ok(read)
@@ -146,7 +148,14 @@ impl Feed {
             },
         };
         let total = store.count(&filter).await?.total();
-        let from = Origin::Store(Pages { store, page: VecDeque::new(), before: None, is_last: false, at_once: 1 });
+        let from = Origin::Store(Pages {
+            store,
+            page: VecDeque::new(),
+            before: None,
+            is_last: false,
+            at_once: 1,
+            has_outputs: false,
+        });
         Ok(Self { from, filter, total })
     }
 
@@ -157,6 +166,14 @@ impl Feed {
         let reader = Reader::new(BufReader::new(file))?;
         let total = reader.header().runs;
         Ok(Self { from: Origin::Export(Box::new(reader)), filter, total })
+    }
+
+    /// Reads what the runs have given out as well.
+    pub(crate) fn with_outputs(mut self) -> Self {
+        if let Origin::Store(pages) = &mut self.from {
+            pages.has_outputs = true;
+        }
+        self
     }
 
     /// Returns the number of runs, as far as known.
@@ -179,10 +196,10 @@ impl Feed {
 
     /// Reads a run once more, if it is in a store and may have made progress since.
     pub(crate) async fn again(&self, run: &Exported) -> Result<Reread, Error> {
-        let Origin::Store(Pages { store, .. }) = &self.from else { return Ok(Reread::Same) };
+        let Origin::Store(Pages { store, has_outputs, .. }) = &self.from else { return Ok(Reread::Same) };
         let found = store.instance(&run.instance.id).await?;
         let Some(instance) = found.filter(|found| self.filter.matches(found)) else { return Ok(Reread::Gone) };
-        let now = contents(&**store, instance).await?;
+        let now = contents(&**store, instance, *has_outputs).await?;
         Ok(if now == *run { Reread::Same } else { Reread::Changed(Box::new(now)) })
     }
 }
@@ -191,7 +208,8 @@ impl Feed {
 fn at_once(read: &[Exported], before: usize) -> usize {
     let weight = |run: &Exported| {
         let journal = run.journal.iter().flatten().map(Weight::weight).sum::<usize>();
-        run.instance.weight() + journal + run.inbox.iter().flatten().map(Weight::weight).sum::<usize>()
+        let outputs = run.outputs.iter().flatten().map(Weight::weight).sum::<usize>();
+        run.instance.weight() + journal + outputs + run.inbox.iter().flatten().map(Weight::weight).sum::<usize>()
     };
     let fit = PAGE_BYTES * read.len() / read.iter().map(weight).sum::<usize>().max(1);
     fit.clamp(1, before.saturating_mul(2).min(AT_ONCE))
@@ -206,7 +224,7 @@ pub(crate) enum Reread {
 }
 
 /// Reads everything stored about an instance. Damage is reported with the run that it concerns.
-async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Error> {
+async fn contents(query: &dyn Query, instance: Instance, has_outputs: bool) -> Result<Exported, Error> {
     // The only note of a run that has not ended and is not stuck is what it waits for, or that its row is damaged.
     let is_open = !instance.status.is_ended() && instance.status != Status::Stuck;
     let is_damage = |note: &String| is_open && !awaited::is_in(note);
@@ -215,7 +233,11 @@ async fn contents(query: &dyn Query, instance: Instance) -> Result<Exported, Err
         None => damage_apart(whole_journal(query, instance.num, 0).await)?,
     };
     let inbox = damage_apart(whole_inbox(query, instance.num).await)?;
-    Ok(Exported { instance, journal, inbox })
+    let outputs = match has_outputs {
+        true => damage_apart(whole_outputs(query, instance.num).await)?,
+        false => Ok(Vec::new()),
+    };
+    Ok(Exported { instance, journal, inbox, outputs })
 }
 
 fn damage_apart<T>(read: Result<T, StoreError>) -> Result<Result<T, String>, Error> {

@@ -6,6 +6,8 @@ use outlive_core::child::Parent;
 use outlive_core::id::{Epoch, InstanceNum, Name};
 use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::message::{Inbound, Message};
+use outlive_core::origin::{RunOrigin, TraceContext};
+use outlive_core::output::{AppendedBy, Output, OutputKey, OutputKind};
 use outlive_core::payload::{Payload, present};
 use outlive_core::status::{Status, StatusKind};
 use outlive_core::store::query::Instance;
@@ -58,6 +60,10 @@ pub(super) struct RunLine {
     outcome: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     seed: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     tags: BTreeMap<String, String>,
@@ -73,6 +79,8 @@ pub(super) struct RunLine {
     parent: Option<ParentLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    restarts: u32,
     #[serde(default)]
     journal: Vec<EntryLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +89,10 @@ pub(super) struct RunLine {
     inbox: Vec<MessageLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inbox_damage: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<OutputLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outputs_damage: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +133,23 @@ struct MessageLine {
     payload: Option<Box<RawValue>>,
 }
 
+#[derive(Serialize, Deserialize)]
+struct OutputLine {
+    kind: u8,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    item: u64,
+    at: i64,
+    epoch: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    op: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    attempt: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
+    payload: Box<RawValue>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -128,7 +157,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl RunLine {
     pub(super) fn of(run: &Exported) -> Self {
-        let Exported { instance, journal, inbox } = run;
+        let Exported { instance, journal, inbox, outputs } = run;
         let entries = journal.as_deref().unwrap_or_default();
         let messages = inbox.as_deref().unwrap_or_default();
         Self {
@@ -143,6 +172,8 @@ impl RunLine {
             input: raw(&instance.input),
             outcome: instance.outcome.as_ref().map(raw),
             note: instance.note.clone(),
+            version: instance.version().map(str::to_owned),
+            trace: instance.trace().map(|trace| trace.as_str().to_owned()),
             seed: instance.seed,
             tags: instance.tags.clone(),
             recoveries: instance.recoveries,
@@ -151,10 +182,13 @@ impl RunLine {
             wake: instance.wake.map(Timestamp::as_millis),
             parent: instance.parent.as_ref().map(ParentLine::of),
             deadline: instance.deadline.map(Timestamp::as_millis),
+            restarts: instance.restarts,
             journal: entries.iter().map(EntryLine::of).collect(),
             journal_damage: journal.as_ref().err().cloned(),
             inbox: messages.iter().map(MessageLine::of).collect(),
             inbox_damage: inbox.as_ref().err().cloned(),
+            outputs: outputs.iter().flatten().map(OutputLine::of).collect(),
+            outputs_damage: outputs.as_ref().err().cloned(),
         }
     }
 
@@ -173,6 +207,7 @@ impl RunLine {
             None => Ok(self.inbox.into_iter().map(MessageLine::into_message).collect::<Result<_, _>>()?),
         };
         let instance = Instance {
+            restarts: self.restarts,
             deadline: self.deadline.map(Timestamp::from_millis),
             parent: self.parent.map(ParentLine::into_parent),
             num: InstanceNum(self.num),
@@ -185,6 +220,10 @@ impl RunLine {
             input: payload(&self.input),
             outcome: self.outcome.as_deref().map(payload),
             note: self.note,
+            origin: RunOrigin::new(
+                self.version.as_deref().map(Name::recorded),
+                self.trace.as_deref().map(TraceContext::recorded),
+            ),
             seed: self.seed,
             tags: self.tags,
             recoveries: self.recoveries,
@@ -194,7 +233,11 @@ impl RunLine {
             owner: Epoch(0),
             wake: self.wake.map(Timestamp::from_millis),
         };
-        Ok(Exported { instance, journal, inbox })
+        let outputs = match self.outputs_damage {
+            Some(damage) => Err(damage),
+            None => Ok(self.outputs.into_iter().map(OutputLine::into_output).collect::<Result<_, _>>()?),
+        };
+        Ok(Exported { instance, journal, inbox, outputs })
     }
 }
 
@@ -257,6 +300,35 @@ impl MessageLine {
         let message = Message::from_parts(self.kind, self.text.as_deref(), payload)
             .map_err(|unknown| format!("message {}: {unknown}", self.pos))?;
         Ok(Inbound { pos: self.pos, at: Timestamp::from_millis(self.at), message })
+    }
+}
+
+impl OutputLine {
+    fn of(output: &Output) -> Self {
+        Self {
+            kind: output.key.kind as u8,
+            name: output.key.name.to_string(),
+            item: output.key.item,
+            at: output.at.as_millis(),
+            epoch: output.epoch.0,
+            op: output.origin.as_ref().map(|origin| origin.op.to_string()),
+            attempt: output.origin.as_ref().map_or(0, |origin| origin.attempt),
+            failed: output.is_failed,
+            payload: raw(&output.payload),
+        }
+    }
+
+    fn into_output(self) -> Result<Output, String> {
+        let (code, attempt) = (self.kind, self.attempt);
+        let kind = OutputKind::from_code(code).ok_or_else(|| format!("output {}: no such kind: {code}", self.item))?;
+        Ok(Output {
+            key: OutputKey { kind, name: Name::recorded(&self.name), item: self.item },
+            at: Timestamp::from_millis(self.at),
+            epoch: Epoch(self.epoch),
+            payload: payload(&self.payload),
+            origin: self.op.map(|op| AppendedBy { op: op.into(), attempt }),
+            is_failed: self.failed,
+        })
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn write(
 ) -> Result<u64, Error> {
     let source = source.into();
     let name = source.name();
-    let mut feed = Feed::open(source, filter).await?;
+    let mut feed = Feed::open(source, filter).await?.with_outputs();
     let at = SystemClock.now().as_millis();
     let header = HeaderLine { format: FORMAT.to_owned(), version: VERSION, source: name, at, runs: feed.total() };
     line(out, &header, 0)?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use outlive_core::id::InstanceNum;
+use outlive_core::retry::BreakerChange;
 use outlive_core::time::Timestamp;
 
 /// The most attempts that wait for one listener. When one more comes, the oldest is dropped.
@@ -24,6 +25,8 @@ pub(crate) struct Begun {
     pub(crate) seq: u64,
     /// Whether that entry was durable.
     pub(crate) is_durable: bool,
+    /// Set if this is not the start of an attempt, but what one has done to a breaker.
+    pub(crate) breaker: Option<Box<(String, BreakerChange)>>,
 }
 
 /// The listeners to the attempts of an engine.

@@ -6,17 +6,24 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use outlive_core::failure::Failure;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::instance::attempts::Attempts;
+use crate::instance::layers::Layer;
 use crate::instance::logs::Silence;
+use crate::instance::outlet::Outlet;
 use crate::instance::target::Names;
 
 /// The default limit for an input, signal or result, in bytes of JSON.
 #[cfg(feature = "tokio")]
 pub(crate) const PAYLOAD_MAX: usize = 1 << 20;
+
+/// The default limit for the number of entries of a journal.
+#[cfg(feature = "tokio")]
+pub(crate) const ENTRIES_MAX: u64 = 50_000;
 
 /// Values by type.
 #[derive(Default)]
@@ -54,6 +61,12 @@ pub(crate) struct Env {
     /// Types that are provided only when an engine starts, and so not in a check.
     pub(crate) unmade: Vec<TypeId>,
     pub(crate) max_payload: usize,
+    /// The origin of runs that are started here, if they are not part of a trace.
+    pub(crate) origin: Option<Arc<RunOrigin>>,
+    /// Code around runs, steps and handlers, outermost first.
+    pub(crate) layers: Vec<Box<dyn Layer>>,
+    /// The number of entries that a journal may have.
+    pub(crate) max_entries: u64,
     /// Called before the body of a step runs. Used only in tests.
     pub(crate) hook: Option<Arc<dyn StepHook>>,
     /// Whether each quiet point is checked by replaying a copy of the run.
@@ -62,6 +75,8 @@ pub(crate) struct Env {
     pub(crate) attempts: Arc<Attempts>,
     /// Where replays log to.
     pub(crate) silence: Silence,
+    /// Where attempts append to; `None` in a check, which runs no step.
+    pub(crate) outlet: Option<Arc<dyn Outlet>>,
 }
 
 #[cfg(feature = "tokio")]
@@ -73,10 +88,14 @@ impl Env {
             provided,
             unmade: Vec::new(),
             max_payload,
+            origin: None,
+            layers: Vec::new(),
+            max_entries: ENTRIES_MAX,
             hook: None,
             is_paranoid: false,
             attempts: Arc::default(),
             silence: Silence::default(),
+            outlet: None,
         }
     }
 }
@@ -120,6 +139,8 @@ pub trait StepHook: Send + Sync {
 pub struct StepCall<'a> {
     /// The id of the run.
     pub run: &'a str,
+    /// Which run it is under that id, from 1.
+    pub run_number: u32,
     /// The step's name.
     pub step: &'a str,
     /// The step's identity in the journal: scope, name, and key or occurrence.

@@ -133,6 +133,11 @@ pub(crate) fn entry(info: &Info, entry: &Entry) {
             let problem = entry.refused().map_or_else(String::new, |refused| refused.problem);
             tracing::warn!(run, workflow, "signal could not be decoded and is a dead letter ({}): {problem}", entry.op);
         }
+        EntryKind::NearlyFull => {
+            let (max, advice) =
+                (entry.max_entries().unwrap_or(0), "let long loops `ctx.restart`, or raise `max_entries`");
+            tracing::warn!(run, workflow, "journal has reached 80 % of its limit of {max} entries; {advice}");
+        }
         _ => {}
     }
 }

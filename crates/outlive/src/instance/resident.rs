@@ -15,6 +15,7 @@ use crate::instance::env::Env;
 use crate::instance::info::Info;
 use crate::instance::mailbox::Mailbox;
 use crate::instance::polls::Regions;
+use crate::instance::undos::ReadyUndos;
 
 /// A resident run.
 pub(crate) struct ResidentRun {
@@ -42,6 +43,8 @@ pub(crate) struct ResidentState {
     findings: Option<Box<Findings>>,
     /// The number of draws from each random stream, by scope and stream.
     pub(crate) draws: BTreeMap<(Arc<str>, &'static str), u64>,
+    /// What to do if the run fails; allocated with the first undo.
+    pub(crate) undos: Option<Box<ReadyUndos>>,
 }
 
 /// What is found out about the code of a run while it is replayed.
@@ -94,6 +97,7 @@ impl ResidentRun {
             is_misplaced: false,
             findings: None,
             draws: Default::default(),
+            undos: None,
         };
         Self { info, env, mailbox, trial: None, state: Mutex::new(state) }
     }
@@ -146,8 +150,12 @@ impl ResidentRun {
             let polling = state.polling_mut(slot);
             (waker.or_else(|| polling.body_waker.take()), std::mem::take(&mut polling.is_body_woken))
         };
-        let make = || Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }));
-        (waker.unwrap_or_else(make), is_woken)
+        (waker.unwrap_or_else(|| self.bell(slot)), is_woken)
+    }
+
+    /// Returns a waker that has the driver look at an operation: its body can continue, or its breaker has changed.
+    pub(crate) fn bell(&self, slot: Slot) -> Waker {
+        Waker::from(Arc::new(BodyWaker { mailbox: self.mailbox.clone(), slot }))
     }
 }
 
@@ -212,8 +220,11 @@ impl ResidentState {
 
     /// Notes that the body of a step can continue. Returns `false` if that was known or the step is over.
     pub(crate) fn wake_body(&mut self, slot: Slot) -> bool {
-        self.machine.operations().is_working(slot)
-            && !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
+        if !self.machine.operations().is_working(slot) {
+            self.machine.attempts().ask_again(slot);
+            return false;
+        }
+        !std::mem::replace(&mut self.polling_mut(slot).is_body_woken, true)
     }
 
     /// Returns `true` if at most one operation is outstanding and only operations hold wakers of the run. Then no two

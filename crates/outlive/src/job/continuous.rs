@@ -263,6 +263,7 @@ impl<S: Serialize + DeserializeOwned> ContinuousClient<S> {
             id: whole.clone(),
             workflow: job.clone(),
             input: input.clone(),
+            origin: None,
             seed: shared.random.number(),
             tags: Default::default(),
             at: shared.clock.now(),

@@ -1,9 +1,10 @@
 //! Dead letters of a run: signals that did not deserialize as what the run waited for.
 
 use outlive_core::id::Name;
-use outlive_core::journal::{Entry, EntryKind};
+use outlive_core::journal::Entry;
 use outlive_core::message::Message;
 use outlive_core::payload::Payload;
+use outlive_core::restart::dead_letters;
 use outlive_core::time::Timestamp;
 
 use super::{Run, send};
@@ -66,10 +67,7 @@ impl<O> Run<O> {
     /// # Errors
     /// Same as [`journal`](Self::journal).
     pub async fn dead_signals(&self) -> Result<Vec<DeadSignal>, Error> {
-        let journal = self.journal().await?;
-        let discarded: Vec<u64> = journal.iter().filter_map(Entry::discarded).collect();
-        let refused = journal.iter().filter(|entry| entry.kind == EntryKind::SignalRefused);
-        Ok(refused.filter_map(DeadSignal::of).filter(|dead| !discarded.contains(&dead.seq)).collect())
+        Ok(dead_letters(&self.journal().await?).iter().filter_map(DeadSignal::of).collect())
     }
 
     /// Sends a dead letter to the run again, as the original signal. Call it once the code that reads it is fixed.

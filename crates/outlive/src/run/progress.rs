@@ -45,6 +45,10 @@ pub struct Progress {
     /// The number of operations that have ended: steps, sleeps, waits, effects, and both the start and the end of each
     /// child.
     pub completed: usize,
+    /// The undos of what the run has done, in the order in which they run if it fails or is cancelled.
+    pub undos_left: Vec<String>,
+    /// `true` if the run has failed or was cancelled, and undoes what it has done.
+    pub is_unwinding: bool,
     /// When this was determined.
     pub at: Timestamp,
 }
@@ -83,6 +87,18 @@ pub enum Branch {
         /// When the attempt is due.
         at: Timestamp,
     },
+    /// The next attempt of a step, which was due and is held back by its [breaker](crate::Breaker) or its
+    /// [retry budget](crate::RetryBudget).
+    Held {
+        /// The step, as in [`completed_steps`](crate::Run::completed_steps).
+        step: String,
+        /// The number of the next attempt.
+        attempt: u32,
+        /// When it is tried again.
+        until: Timestamp,
+        /// What holds it back, such as `breaker stripe is open`.
+        reason: String,
+    },
     /// An attempt of a step that has begun.
     Step {
         /// The step, as in [`completed_steps`](crate::Run::completed_steps).
@@ -111,11 +127,14 @@ impl Progress {
         };
         branches.extend(others);
         branches.sort_by_key(|branch| branch.due().unwrap_or(Timestamp::MAX));
+        let (undos_left, is_unwinding) = undos(journal);
         Self {
             status,
             branches,
             last_failure: journal.iter().rev().find_map(Entry::failure),
             completed: journal.iter().filter(|entry| entry.kind.is_outcome()).count(),
+            undos_left,
+            is_unwinding: is_unwinding && !status.is_ended(),
             at,
         }
     }
@@ -164,23 +183,27 @@ impl Progress {
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         self.branches.iter().find_map(|branch| match branch {
-            Branch::Retry { attempt, .. } | Branch::Step { attempt, .. } => Some(*attempt),
+            Branch::Retry { attempt, .. } | Branch::Held { attempt, .. } | Branch::Step { attempt, .. } => {
+                Some(*attempt)
+            }
             Branch::Sleep { .. } | Branch::Signal { .. } | Branch::Child { .. } => None,
         })
     }
 }
 
 impl fmt::Display for Progress {
-    /// Writes the status with what is due first: `retrying (charge card, attempt 3 in 12 s)`.
+    /// Writes the status with what is due first: `retrying (charge card, attempt 3 in 12 s)`, and how many undos are left
+    /// while the run undoes what it has done.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(self.status, self.branches.first(), self.at))
+        f.write_str(&text(self.status, self.branches.first(), self.at))?;
+        if self.is_unwinding { write!(f, ", {} left to undo", self.undos_left.len()) } else { Ok(()) }
     }
 }
 
 impl Branch {
     fn due(&self) -> Option<Timestamp> {
         match self {
-            Self::Sleep { until, .. } => Some(*until),
+            Self::Sleep { until, .. } | Self::Held { until, .. } => Some(*until),
             Self::Signal { until, .. } => *until,
             Self::Retry { at, .. } => Some(*at),
             Self::Step { .. } | Self::Child { .. } => None,
@@ -202,6 +225,9 @@ fn text(status: Status, first: Option<&Branch>, now: Timestamp) -> String {
         Some(Branch::Signal { name, until: None }) => format!("{word} ({name})"),
         Some(Branch::Retry { step, attempt, at }) => {
             format!("{word} ({step}, attempt {attempt} in {})", left(*at, now))
+        }
+        Some(Branch::Held { step, attempt, until, reason }) => {
+            format!("{word} ({step}, attempt {attempt} in {}: {reason})", left(*until, now))
         }
         Some(Branch::Step { step, attempt }) => format!("{word} ({step}, attempt {attempt})"),
         Some(Branch::Child { id }) => format!("{word} (child {id})"),
@@ -242,6 +268,7 @@ impl<'a> Open<'a> {
             open.follow_children(entry);
             match entry.kind {
                 EntryKind::StepStarted
+                | EntryKind::Heartbeat
                 | EntryKind::AttemptFailed
                 | EntryKind::FallingBack
                 | EntryKind::SleepSet
@@ -281,6 +308,9 @@ impl<'a> Open<'a> {
                 let at = self.due(Some(&op)).or(until.filter(|_| matches!(status, Status::Retrying { .. })))?;
                 Branch::Retry { step: step_of(&op), attempt, at }
             }
+            Awaited::Held { op, attempt, held } => {
+                Branch::Held { step: step_of(&op), attempt, until: held.until, reason: held.reason }
+            }
             Awaited::Child { id } => Branch::Child { id },
         })
     }
@@ -297,7 +327,7 @@ impl<'a> Open<'a> {
         let entries = self.entries.values().filter_map(move |entry| {
             let step = || step_of(&entry.op);
             Some(match entry.kind {
-                EntryKind::StepStarted | EntryKind::FallingBack => {
+                EntryKind::StepStarted | EntryKind::Heartbeat | EntryKind::FallingBack => {
                     Branch::Step { step: step(), attempt: entry.attempt }
                 }
                 EntryKind::AttemptFailed => match entry.due? {
@@ -310,6 +340,26 @@ impl<'a> Open<'a> {
         });
         entries.chain(children)
     }
+}
+
+/// Returns the undos that are left, last first, and whether the run undoes what it has done.
+fn undos(journal: &[Entry]) -> (Vec<String>, bool) {
+    let (mut planned, mut is_unwinding): (Vec<(&str, bool)>, _) = (Vec::new(), false);
+    for entry in journal {
+        match entry.kind {
+            EntryKind::UndoPlanned => planned.push((&entry.op, false)),
+            EntryKind::Unwinding => is_unwinding = true,
+            EntryKind::Retried => is_unwinding = false,
+            EntryKind::StepDone => {
+                let base = ParsedIdentity::of(&entry.op).base;
+                let done = planned.iter_mut().rev().find(|(op, _)| *op == base);
+                done.into_iter().for_each(|(_, is_done)| *is_done = true);
+            }
+            _ => {}
+        }
+    }
+    let left = planned.iter().rev().filter(|(_, is_done)| !is_done);
+    (left.map(|(op, _)| step_of(op)).collect(), is_unwinding)
 }
 
 fn step_of(op: &str) -> String {

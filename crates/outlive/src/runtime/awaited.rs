@@ -1,7 +1,9 @@
 //! The note in a paused run's row that says what the run waits for, written when it pauses and read in any process.
 
 use outlive_core::status::Status;
-use outlive_core::workflow::{Asked, Machine, OpKind, base};
+#[cfg(feature = "tokio")]
+use outlive_core::time::Timestamp;
+use outlive_core::workflow::{Asked, HeldBack, Machine, OpKind, base};
 
 /// How such a note starts.
 const BEGIN: &str = "waits for ";
@@ -10,6 +12,8 @@ const ATTEMPT: &str = "attempt ";
 const OF: &str = " of ";
 const SLEEP: &str = "the end of ";
 const AT: &str = " at ";
+const UNTIL: &str = " until ";
+const AS: &str = " as ";
 const CHILD: &str = "child ";
 /// The most branches to write down at each pause. The journal has all of them.
 const BRANCHES_MAX: usize = 16;
@@ -31,8 +35,15 @@ fn part(asked: &Asked, is_single: bool) -> String {
         return format!("{CHILD}{}", quoted(child.as_str()));
     }
     match (asked.kind, &asked.signal) {
-        (OpKind::Step, _) => format!("{ATTEMPT}{}{OF}{op}", asked.attempt),
-        (OpKind::Wait, Some(name)) => {
+        (OpKind::Step | OpKind::Undo, _) => {
+            let held = |held: &HeldBack| {
+                let (until, reason) = (held.until.as_millis(), quoted(&held.reason));
+                format!("{UNTIL}{until}{AS}{reason}")
+            };
+            let held = asked.held.as_ref().map(held).unwrap_or_default();
+            format!("{ATTEMPT}{}{OF}{op}{held}", asked.attempt)
+        }
+        (OpKind::Wait | OpKind::Question, Some(name)) => {
             let is_plain = is_single || asked.op == base("", OpKind::Wait, name.as_str(), None);
             let name = quoted(name.as_str());
             if is_plain { name } else { format!("{name}{AT}{op}") }
@@ -61,6 +72,8 @@ pub(crate) enum Awaited {
     Signal { name: String, op: Option<String> },
     /// An attempt of a step.
     Attempt { op: String, attempt: u32 },
+    /// An attempt of a step that is held back.
+    Held { op: String, attempt: u32, held: HeldBack },
     /// The outcome of a child, by its id.
     Child { id: String },
 }
@@ -102,7 +115,12 @@ fn next(rest: &mut &str) -> Option<Awaited> {
         let (attempt, text) = text.split_once(OF)?;
         let attempt = attempt.parse().ok()?;
         *rest = text;
-        return Some(Awaited::Attempt { op: unquoted(rest)?, attempt });
+        let op = unquoted(rest)?;
+        let Some(text) = rest.strip_prefix(UNTIL) else { return Some(Awaited::Attempt { op, attempt }) };
+        let (until, text) = text.split_once(AS)?;
+        let until = Timestamp::from_millis(until.parse().ok()?);
+        *rest = text;
+        return Some(Awaited::Held { op, attempt, held: HeldBack { until, reason: unquoted(rest)? } });
     }
     if let Some(text) = rest.strip_prefix(SLEEP) {
         *rest = text;
@@ -141,7 +159,7 @@ mod tests {
         let waiting = Status::Waiting { until: None };
         let note = concat!(
             r#"waits for "a, \"b\"", "paid" at "x/wait:paid#2", attempt 3 of "step:charge card", the end of "sleep#2", "#,
-            r#"child "o-42/ship""#
+            r#"child "o-42/ship", attempt 1 of "step:pay" until 1500 as "breaker a, b is open""#
         );
         let (found, has_more) = read(waiting, Some(note));
         let signal = |name: &str, op: &str| Awaited::Signal { name: name.into(), op: Some(op.into()) };
@@ -150,7 +168,9 @@ mod tests {
         assert_eq!(found[2], Awaited::Attempt { op: "step:charge card".into(), attempt: 3 });
         assert_eq!(found[3], Awaited::Sleep { op: Some("sleep#2".into()) });
         assert_eq!(found[4], Awaited::Child { id: "o-42/ship".into() });
-        assert_eq!((found.len(), has_more), (5, false));
+        let held = HeldBack { until: Timestamp::from_millis(1_500), reason: "breaker a, b is open".into() };
+        assert_eq!(found[5], Awaited::Held { op: "step:pay".into(), attempt: 1, held });
+        assert_eq!((found.len(), has_more), (6, false));
         assert!(read(waiting, Some(&format!("{note} and more"))).1);
     }
 

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::instance::mailbox::Mailbox;
+use crate::instance::meters;
 use crate::runtime::feed::Bell;
 
 /// The most writes in one transaction: enough to share a sync among all, few enough to keep the wait for it short.
@@ -249,7 +250,9 @@ impl Committer {
                 if queue.closed.is_some() {
                     break;
                 }
-                queue.next(done.is_some())
+                let next = queue.next(done.is_some());
+                meters::commit_queue(|| queue.batches.iter().map(|batch| batch.writes.len()).sum());
+                next
             };
             let batch = match (next, done.is_some()) {
                 (Some(batch), _) => batch,
@@ -302,6 +305,8 @@ impl Committer {
         store: &dyn Store,
         router: &dyn WriteListener,
     ) -> Result<Written, WriteBatch> {
+        #[cfg(feature = "metrics")]
+        let begun = Instant::now();
         let (writes, replies) = (Arc::new(batch.writes), batch.replies);
         let (mut wait, mut is_again) = (RETRY_MIN, false);
         loop {
@@ -321,6 +326,8 @@ impl Committer {
                     return Err(refuse(&writes, replies, &error, router));
                 }
             };
+            #[cfg(feature = "metrics")]
+            meters::commit(writes.len(), begun.elapsed());
             return Ok(Written { writes, replies, answers, is_again });
         }
     }

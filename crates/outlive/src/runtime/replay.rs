@@ -11,9 +11,13 @@ use outlive_core::payload::Payload;
 use outlive_core::status::Status;
 #[cfg(feature = "tokio")]
 #[cfg(feature = "testing")]
+use outlive_core::store::beginning::Beginning;
+#[cfg(feature = "tokio")]
+#[cfg(feature = "testing")]
 use outlive_core::store::query::Instance;
-use outlive_core::workflow::{Asked, Machine, Mode};
+use outlive_core::workflow::{Asked, Machine, Mode, OpKind};
 
+use crate::ctx::unwinding;
 use crate::error::{BoxError, failure_of};
 use crate::instance::env::Env;
 use crate::instance::info::Info;
@@ -44,6 +48,8 @@ pub(crate) struct Copy {
     pub(crate) unread: Option<(String, String)>,
     /// How the copy ended, if it did.
     pub(crate) end: Option<CopyEnd>,
+    /// What its function returned, if the copy still undoes what it has done.
+    pub(crate) returned: Option<CopyEnd>,
     /// Whether one delivery may have made several of its branches ready.
     is_shared: bool,
     /// Whether the copy went beyond the journal, by what is known to happen then.
@@ -102,6 +108,20 @@ pub(crate) fn compare_result(
     })
 }
 
+/// Checks that a copy of a run restarts where the run does.
+pub(crate) fn compare_restart(
+    handler: &dyn Handler,
+    live: &Arc<ResidentRun>,
+    input: &Payload,
+    journal: &[Entry],
+) -> Result<(), String> {
+    copies_of(handler, live, input, journal, |copy| match &copy.end {
+        Some(again) => Err(differs("a restart", &format!("the end with {again}"))),
+        None if copy.asked.iter().any(|asked| asked.kind == OpKind::Restart) => Ok(()),
+        None => Err(differs("a restart", &format!("{:?}", names(&copy.asked)))),
+    })
+}
+
 /// Returns the identities of operations.
 pub(crate) fn names(asked: &[Asked]) -> Vec<Arc<str>> {
     asked.iter().map(|asked| asked.op.clone()).collect()
@@ -116,8 +136,9 @@ pub(crate) fn compare_end(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<(), String> {
-    let resident = cell_of(Info::of(ended), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(resident), &ended.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let beginning = Beginning::of(ended, journal);
+    let resident = cell_of(Info::of(ended, &beginning), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &beginning.input, |_| false).map_err(NotBegun::into_sentence)?;
     let is_same = match (ended.status, &copy.end) {
         (Status::Completed, Some(CopyEnd::Completed(output))) => ended.outcome.as_ref() == Some(output),
         (Status::Failed, Some(CopyEnd::Failed(failure))) => {
@@ -143,8 +164,9 @@ pub(crate) fn asked(
     env: &Arc<Env>,
     journal: &[Entry],
 ) -> Result<Vec<(String, String)>, String> {
-    let resident = cell_of(Info::of(unfinished), env.clone(), journal)?;
-    let copy = replay(handler, &Arc::new(resident), &unfinished.input, |_| false).map_err(NotBegun::into_sentence)?;
+    let beginning = Beginning::of(unfinished, journal);
+    let resident = cell_of(Info::of(unfinished, &beginning), env.clone(), journal)?;
+    let copy = replay(handler, &Arc::new(resident), &beginning.input, |_| false).map_err(NotBegun::into_sentence)?;
     Ok(copy.asked.iter().map(|asked| (asked.op.to_string(), asked.site.to_string())).collect())
 }
 
@@ -223,8 +245,8 @@ fn replay_aloud(
     may_look_ahead: impl Fn(&Machine) -> bool,
 ) -> Result<Copy, NotBegun> {
     let run_waker = RunWaker::new(resident);
-    let mut polled =
-        PolledCopy { future: begin(handler, resident, input)?, waker: Waker::from(run_waker.clone()), run_waker };
+    let future = begin(handler, resident, input)?;
+    let mut polled = PolledCopy { future, returned: None, waker: Waker::from(run_waker.clone()), run_waker };
     let (mut foreseen, mut asked, mut is_shared) = (0, None, false);
     let mut end = polled.poll(resident);
     while end.is_none() {
@@ -259,23 +281,35 @@ fn replay_aloud(
     };
     let asked = asked.unwrap_or_else(|| last.clone());
     // A panic while a copy is dropped is reported by the run itself.
+    let returned = polled.returned.take();
     let _ = resident.polling(|| panics::catch(|| drop(polled)));
-    Ok(Copy { resident: resident.clone(), asked, last, unread, end, is_ahead: foreseen > 0, is_shared })
+    let undos = resident.lock().undos.take();
+    let _ = panics::catch(|| drop(undos));
+    Ok(Copy { resident: resident.clone(), asked, last, unread, end, returned, is_ahead: foreseen > 0, is_shared })
 }
 
 /// The future of a copy, and the wakers it is polled with.
 struct PolledCopy {
     future: WorkflowFuture,
+    /// What the workflow function returned, while the copy undoes what it has done.
+    returned: Option<CopyEnd>,
     run_waker: Arc<RunWaker>,
     waker: Waker,
 }
 
 impl PolledCopy {
     /// Polls the copy until it is quiet. Returns how it ended, if it did.
-    fn poll(&mut self, resident: &ResidentRun) -> Option<CopyEnd> {
+    fn poll(&mut self, resident: &Arc<ResidentRun>) -> Option<CopyEnd> {
         for _ in 0..POLLS_MAX {
             match resident.polling(|| panics::poll(self.future.as_mut(), &mut Context::from_waker(&self.waker))) {
-                Poll::Ready(ended) => return Some(end_of(ended)),
+                Poll::Ready(ended) => match self.returned.take() {
+                    Some(returned) => return Some(returned),
+                    None => {
+                        if let Some(end) = self.unwind(resident, end_of(ended)) {
+                            return Some(end);
+                        }
+                    }
+                },
                 Poll::Pending if self.run_waker.take() => {}
                 Poll::Pending => return None,
             }
@@ -283,7 +317,26 @@ impl PolledCopy {
         Some(CopyEnd::Restless)
     }
 
-    fn wake(&mut self, resident: &ResidentRun, waker: &Waker) -> Option<CopyEnd> {
+    /// Undoes what the copy has done, if the run would. Otherwise returns how it ended.
+    fn unwind(&mut self, resident: &Arc<ResidentRun>, end: CopyEnd) -> Option<CopyEnd> {
+        // What the function holds may have undos as well. A panic while it is dropped is reported by the run itself.
+        let done = std::mem::replace(&mut self.future, Box::pin(std::future::pending()));
+        let _ = resident.polling(|| panics::catch(|| drop(done)));
+        let failure = match &end {
+            CopyEnd::Completed(_) => None,
+            CopyEnd::Failed(failure) => Some(failure.to_string()),
+            CopyEnd::Panicked(_) | CopyEnd::Restless => return Some(end),
+        };
+        let Some(unwinding) = unwinding(resident, failure.as_deref()) else { return Some(end) };
+        self.future = Box::pin(async move {
+            unwinding.await;
+            Ok(Payload::recorded("null"))
+        });
+        self.returned = Some(end);
+        None
+    }
+
+    fn wake(&mut self, resident: &Arc<ResidentRun>, waker: &Waker) -> Option<CopyEnd> {
         resident.polling(|| waker.wake_by_ref());
         if self.run_waker.take() { self.poll(resident) } else { None }
     }

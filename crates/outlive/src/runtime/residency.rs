@@ -20,6 +20,7 @@ use outlive_core::time::Timestamp;
 use tokio::task::AbortHandle;
 
 use crate::instance::mailbox::Mailbox;
+use crate::instance::meters;
 
 /// How many instances that are asked to end may be in memory in addition to all others.
 const BEYOND_MAX: usize = 256;
@@ -140,6 +141,7 @@ impl Residency {
         let mut inner = self.lock();
         inner.reserved = inner.reserved.saturating_sub(1);
         inner.residents.insert(num, Resident { id, mailbox, abort: None, paused: None, wake: None, cold_at: None });
+        meters::resident(inner.residents.len());
     }
 
     /// Ends the instances with this id and another number, because they were replaced.
@@ -166,6 +168,7 @@ impl Residency {
         if is_here {
             inner.unpause(num);
             inner.residents.remove(&num);
+            meters::resident(inner.residents.len());
         }
         is_here
     }
@@ -180,6 +183,21 @@ impl Residency {
         let mut inner = self.lock();
         inner.unpause(num);
         inner.residents.remove(&num);
+        meters::resident(inner.residents.len());
+    }
+
+    /// Removes an instance that was changed in the store while it was paused, if it is in memory. What is loaded next is
+    /// another copy.
+    pub(crate) fn renew(&self, num: InstanceNum) {
+        if let Some(mailbox) = self.mailbox(num) {
+            mailbox.post(|arrivals| arrivals.is_fenced = true);
+            self.retire(num);
+        }
+    }
+
+    /// Returns `true` if an instance is paused in memory until another time than `due`: somebody else has made it due.
+    pub(crate) fn is_unexpected(&self, num: InstanceNum, due: Timestamp) -> bool {
+        self.lock().residents.get(&num).is_some_and(|one| one.paused.is_some() && one.wake != Some(due))
     }
 
     /// Returns the mailbox of an instance, if it is in memory.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use outlive_core::failure::Failure;
 use outlive_core::workflow::Machine;
 
+use crate::error::Error;
+
 /// Describes stored data that is not what was written.
 #[cfg(feature = "tokio")]
 pub(crate) fn damaged(problem: &str) -> String {
@@ -36,6 +38,14 @@ pub(crate) fn unregistered(workflow: &str, known: &str) -> String {
     )
 }
 
+/// Adds to a sentence that a cancel was accepted before the run became stuck, as that is how the run will end.
+pub(crate) fn with_cancel(sentence: String, cancelled: Option<&str>) -> String {
+    match cancelled {
+        Some(reason) => format!("{sentence}; it was cancelled ({reason}) and ends as cancelled once it can continue"),
+        None => sentence,
+    }
+}
+
 /// Describes a panic of the workflow function.
 pub(crate) fn panicked(panic: &Failure) -> String {
     format!("the workflow function {panic}; fix it and restart the program")
@@ -60,6 +70,11 @@ pub(crate) fn too_long(bytes: usize, max_bytes: usize) -> Option<String> {
     })
 }
 
+/// Describes a restart with an input that the workflow cannot read.
+pub(crate) fn bad_restart(problem: &Error) -> String {
+    format!("it restarts with an input that is not the workflow's: {problem}; fix the call and restart the program")
+}
+
 /// Describes what is wrong with a strict run that has reached the end of its journal and asks for these operations.
 pub(crate) fn strict(machine: &Machine, asked: &[Arc<str>]) -> Option<String> {
     if !machine.may_deliver() {
@@ -70,6 +85,16 @@ pub(crate) fn strict(machine: &Machine, asked: &[Arc<str>]) -> Option<String> {
     Some(format!(
         "recorded but not asked for: {names}; the code asked for: {asked}; restore them, or use `.was(..)` for a new name",
     ))
+}
+
+/// Describes a run that began to undo what it has done with another version of the code, and continues with this one.
+pub(crate) fn turned_back(machine: &Machine) -> Option<String> {
+    let undos = machine.undos();
+    (undos.has_unwound() && !undos.is_unwinding() && machine.may_deliver()).then(|| {
+        "it is recorded that the run undoes what it has done, but this version of the code continues instead; restore the \
+         code that failed, and restart the program"
+            .to_owned()
+    })
 }
 
 /// Lists what is recorded and was not asked for, if anything.

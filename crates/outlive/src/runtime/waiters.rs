@@ -1,4 +1,4 @@
-//! Callers that wait for the end of a run, or for the outcome of a message to a job.
+//! Callers that wait for the end of a run, for what it gives out, or for the outcome of a message to a job.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -117,6 +117,11 @@ impl Waiters {
         let mut waiting = self.lock();
         waiting.reported.remove(&num);
         waiting.other.remove(&num);
+    }
+
+    /// Makes those read the store who wait for a change of an instance that is not its end: it has given something out.
+    pub(crate) fn changed(&self, num: InstanceNum) {
+        self.lock().other.remove(&num);
     }
 
     /// Makes callers read the store, because it has changed and these instances were reported on or removed.

@@ -25,6 +25,7 @@ use outlive_core::store::touched::Touch;
 use outlive_core::time::Timestamp;
 
 use crate::error::Error;
+use crate::instance::meters;
 use crate::runtime::follower::Follower;
 use crate::runtime::services::{RETRY, Services};
 use crate::runtime::wakes::HORIZON;
@@ -117,13 +118,20 @@ impl Worker {
             self.load_wakes(now).await?;
         }
         for wake in self.services.wakes.take_due(now) {
+            if !wake.is_of_message() {
+                meters::wake(|| now.since(wake.due));
+            }
             self.wake(wake);
         }
         self.services.residency.evict_cold(now);
         self.recover(now).await?;
         self.claim().await?;
         let has_grown = self.services.due.grow(&self.services.residency, now);
-        if has_grown { self.claim().await } else { Ok(()) }
+        if has_grown {
+            self.claim().await?;
+        }
+        meters::due(|| self.services.due.len());
+        Ok(())
     }
 
     /// Returns `true` if there is room for another page of wakes.
@@ -175,6 +183,8 @@ impl Worker {
                 self.services.read_inbox(wake.num, &mailbox);
                 true
             }
+            // Another process has rewound it, so what is in memory is out of date. The claim shows it.
+            Some(_) if self.services.residency.is_unexpected(wake.num, wake.due) => false,
             Some(mailbox) => mailbox.post(|_| {}),
             None => false,
         };

@@ -8,6 +8,7 @@ use outlive::store::{Answered, Store};
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, QueuePage, QueueRead};
 use outlive_core::store::commit::{Answer, Epoch, Write};
@@ -75,6 +76,10 @@ impl Query for Late {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.store.reply(pos)
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.store.outputs(num, read, limit)
     }
 }
 

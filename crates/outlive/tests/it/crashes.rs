@@ -34,10 +34,16 @@ everywhere! {
     a_cancel_with_clean_up_survives_a_crash_at_every_commit: "cleaned";
     a_cancel_between_attempts_survives_a_crash_at_every_commit: "cancelled_retry";
     a_fallback_survives_a_crash_at_every_commit: "fallback";
+    heartbeats_survive_a_crash_at_every_commit: "heartbeats";
+    a_silent_attempt_survives_a_crash_at_every_commit: "silent";
+    a_breaker_costs_no_attempt_with_a_crash_at_any_commit: "breaker";
+    two_steps_behind_a_breaker_survive_a_crash_at_every_commit: "two_behind_a_breaker";
+    a_cancel_behind_a_breaker_survives_a_crash_at_every_commit: "cancelled_behind_a_breaker";
     an_at_most_once_step_never_runs_twice: "once";
     random_values_survive_a_crash_at_every_commit: "drawn";
     a_failure_survives_a_crash_at_every_commit: "failing";
     a_family_survives_a_crash_at_every_commit: "family";
     a_cancelled_family_survives_a_crash_at_every_commit: "cancelled_family";
     what_is_sent_survives_a_crash_at_every_commit: "sending";
+    layers_survive_a_crash_at_every_commit: "layered";
 }

@@ -34,7 +34,7 @@ fn setup(engine: Builder) -> Builder {
 
 /// A store with runs at many points of their lives.
 async fn store() -> TestEngine {
-    let test = TestEngine::new(|engine| setup(engine).workflow("gone", gone)).await;
+    let test = TestEngine::new(|engine| setup(engine).workflow("gone", gone).version("1.0")).await;
     for n in 0..4 {
         let id = format!("run-{n}");
         let run = test.start(busy, &n).id(&id).tag("kind", "odd \u{2028} \"one\"").await.unwrap();

@@ -9,6 +9,7 @@ use outlive_core::event::Event;
 use outlive_core::id::{InstanceNum, Name};
 use outlive_core::journal::Entry;
 use outlive_core::message::Inbound;
+use outlive_core::output::{Output, OutputRead};
 use outlive_core::payload::Payload;
 use outlive_core::queue::{Dead, Depth, PushTarget, PushWrite, QueuePage, QueueRead};
 use outlive_core::status::Status;
@@ -107,6 +108,10 @@ impl Query for SlowQueue {
 
     fn reply(&self, pos: u64) -> Answered<'_, Option<Payload>> {
         self.0.reply(pos)
+    }
+
+    fn outputs(&self, num: InstanceNum, read: OutputRead, limit: usize) -> Answered<'_, Vec<Output>> {
+        self.0.outputs(num, read, limit)
     }
 }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
+mod breakers;
+mod bulk;
 mod cancel;
 mod changed_code;
 mod checking;
@@ -22,6 +24,8 @@ mod events;
 mod exporting;
 mod family;
 mod foreign;
+mod forking;
+mod heartbeats;
 mod ids;
 mod input;
 mod job_ends;
@@ -40,8 +44,14 @@ mod jobs_stuck;
 mod jobs_task;
 mod jobs_values;
 mod kit_on_sqlite;
+mod layers;
 mod logs;
+mod long_lives;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod old_names;
+mod outputs;
+mod outputs_crashes;
 mod owners;
 mod panics;
 mod parked;
@@ -51,8 +61,14 @@ mod plays;
 mod programs;
 mod progress;
 mod providing;
+mod questions;
 mod recovery;
+mod reloaded;
+mod restarts;
+mod restarts_crashes;
 mod retrying_runs;
+mod rewinding;
+mod rewinding_crashes;
 mod seed;
 mod service;
 mod shapes;
@@ -60,6 +76,15 @@ mod signals;
 #[cfg(feature = "http")]
 mod sink;
 mod store_trouble;
+mod stuck_cancels;
 mod support;
 mod time;
+mod together;
+#[cfg(feature = "opentelemetry")]
+mod traces;
+mod undo;
+mod undo_children;
+mod undo_crashes;
+mod undo_deploys;
+mod versions;
 mod waiting;

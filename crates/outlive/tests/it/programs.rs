@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use outlive::layer::{Inner, Layer, LayerFuture, ObservedStep};
 use outlive::prelude::*;
 use outlive::workflow::WorkflowFn;
+use outlive::{Breaker, RetryBudget};
 use outlive_testkit::crash_everywhere;
 use outlive_testkit::crashes::{CrashEverywhere, Ledger};
 
@@ -34,12 +36,20 @@ pub(crate) const PROGRAMS: &[Program] = &[
     ("cleaned", |seed| on(cleaned, seed).cancel_at("1 h", "enough")),
     ("cancelled_retry", |seed| on(cancelled_retry, seed).cancel_at("25 s", "enough")),
     ("fallback", |seed| on(fallback, seed)),
+    ("heartbeats", |seed| on(heartbeats, seed)),
+    ("silent", |seed| on(silent, seed)),
+    ("breaker", |seed| on(breaker, seed).provide_with(guards)),
+    ("two_behind_a_breaker", |seed| on(two_behind_a_breaker, seed).provide_with(guards)),
+    ("cancelled_behind_a_breaker", |seed| {
+        on(cancelled_behind_a_breaker, seed).provide_with(guards).cancel_at("25 s", "enough")
+    }),
     ("once", |seed| on(once, seed).invariant("launched once or lost", launched_once)),
     ("drawn", |seed| on(drawn, seed)),
     ("failing", |seed| on(failing, seed).expect_failure()),
     ("family", |seed| with_children(on(family, seed))),
     ("cancelled_family", |seed| with_children(on(family, seed)).cancel_at("10 min", "enough")),
     ("sending", |seed| with_children(on(sending, seed))),
+    ("layered", |seed| on(layered, seed).setup(|engine| engine.layer(Spoiler))),
 ];
 
 fn with_children(crashes: CrashEverywhere<()>) -> CrashEverywhere<()> {
@@ -157,6 +167,61 @@ async fn fallback(ctx: Ctx, _: ()) -> Result<String> {
         })
         .await?;
     Ok(got + &effect(&ctx, "after").await?)
+}
+
+/// Each attempt continues where the last heartbeat left off, in whatever life.
+async fn heartbeats(ctx: Ctx, _: ()) -> Result<String> {
+    let body = |attempt: Attempt| {
+        let world = world(&ctx);
+        async move {
+            let first = attempt.progress::<u32>()?.unwrap_or(0);
+            assert!(first >= 2 * (attempt.number - 1), "attempt {} continues at {first}", attempt.number);
+            for item in first..6 {
+                world.work("item").await?;
+                attempt.heartbeat(&(item + 1))?;
+                if item + 1 == 2 * attempt.number {
+                    return Err("not yet".into());
+                }
+            }
+            Ok::<_, BoxError>("all".to_owned())
+        }
+    };
+    let got = ctx.step("work", body).retry(Retry::times(5).constant("10 s")).heartbeat_timeout("1 min").await?;
+    Ok(got + &effect(&ctx, "after").await?)
+}
+
+async fn silent(ctx: Ctx, _: ()) -> Result<String> {
+    let ended = ctx.step("hang", || world(&ctx).hang("hang")).heartbeat_timeout("30 s").await;
+    assert!(ended.as_ref().is_err_and(Error::is_timeout), "{ended:?}");
+    effect(&ctx, "after").await
+}
+
+struct Guards(Breaker, RetryBudget);
+
+/// What a process guards its services with; a new process has new ones.
+fn guards() -> Guards {
+    Guards(Breaker::new(1, Duration::from_secs(30)).named("service"), RetryBudget::new(0.1).reserve(1))
+}
+
+async fn guarded(ctx: &Ctx, name: &str, times: u64) -> Result<String> {
+    let Guards(breaker, budget) = ctx.get();
+    let step = ctx.step(name, || world(ctx).flaky(name, times)).retry(Retry::times(9).constant("1 s"));
+    Ok(step.breaker(breaker).budget(budget).await?)
+}
+
+async fn breaker(ctx: Ctx, _: ()) -> Result<String> {
+    Ok(guarded(&ctx, "a", 2).await? + &guarded(&ctx, "b", 2).await?)
+}
+
+async fn two_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
+    let (one, other) = tokio::try_join!(guarded(&ctx, "a", 2), guarded(&ctx, "b", 2))?;
+    Ok(one + &other + &effect(&ctx, "after").await?)
+}
+
+/// A new process has a closed breaker, and so makes one more attempt.
+async fn cancelled_behind_a_breaker(ctx: Ctx, _: ()) -> Result<String> {
+    guarded(&ctx, "a", 99).await?;
+    effect(&ctx, "late").await
 }
 
 async fn once(ctx: Ctx, _: ()) -> Result<String> {
@@ -354,4 +419,31 @@ async fn sending(ctx: Ctx, _: ()) -> Result<Vec<bool>> {
         _ = late => Ok(sent),
         _ = ctx.signal("nobody", "late", &1) => Ok(Vec::new()),
     }
+}
+
+// ---- layers ----
+
+/// Fails the attempts of a step after its body has run, and says more about the errors of another.
+struct Spoiler;
+
+impl Layer for Spoiler {
+    fn step<'a>(&'a self, step: &'a ObservedStep<'a>, inner: Inner<'a>) -> LayerFuture<'a> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            match (step.name, inner.run().await) {
+                ("spoiled", Ok(())) => Err(Permanent("spoiled").into()),
+                ("flaky", Err(error)) => Err(format!("{error}, in attempt {}", step.attempt).into()),
+                (_, result) => result,
+            }
+        })
+    }
+}
+
+async fn layered(ctx: Ctx, _: ()) -> Result<String> {
+    let got = effect(&ctx, "spoiled").await;
+    let spoiled = got.err().map(|error| error.to_string()).filter(|text| text.contains("spoiled"));
+    let spoiled = spoiled.ok_or("the layer was ignored")?;
+    let got = ctx.step("flaky", || world(&ctx).flaky("flaky", 2)).retry(Retry::times(5).constant("10 s")).await?;
+    ctx.sleep("1 h").await?;
+    Ok(spoiled + &got + &effect(&ctx, "after").await?)
 }

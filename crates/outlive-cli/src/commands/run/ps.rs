@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use comfy_table::Cell;
-use outlive::{Client, Counts, PageMark, RunInfo, StatusKind};
+use outlive::{Client, Counts, PageMark, RunInfo, Share, StatusKind};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::filter::FilterArgs;
@@ -12,6 +13,7 @@ use crate::output::counts::by_status;
 use crate::output::json::{self, RunJson};
 use crate::output::json_stream::JsonStream;
 use crate::output::printer::Printer;
+use crate::output::published;
 use crate::output::table::{self, Fit, Grid};
 use crate::output::time;
 
@@ -54,7 +56,9 @@ async fn write_json(args: &PsArgs, mut pages: RunPages<'_>) -> Result<(), CliErr
     stream.begin_list("runs")?;
     while let Some(runs) = pages.next().await? {
         let now = time::now();
-        runs.iter().try_for_each(|run| stream.item(&RunJson::new(run, now)))?;
+        runs.iter().try_for_each(|(run, progress)| {
+            stream.item(&ListedRun { run: RunJson::new(run, now), progress: *progress })
+        })?;
     }
     stream.end_list()?;
     let counts = pages.count().await?;
@@ -83,6 +87,15 @@ async fn write_table(args: &PsArgs, mut pages: RunPages<'_>, out: Printer) -> Re
     Ok(())
 }
 
+/// A run in the list, with how far it is.
+#[derive(Serialize)]
+struct ListedRun {
+    #[serde(flatten)]
+    run: RunJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Share>,
+}
+
 /// Reads the requested runs page by page, without keeping them in memory.
 struct RunPages<'a> {
     client: Client,
@@ -96,8 +109,8 @@ struct RunPages<'a> {
 }
 
 impl RunPages<'_> {
-    /// Returns the next runs, or `None` at the end.
-    async fn next(&mut self) -> Result<Option<Vec<RunInfo>>, CliError> {
+    /// Returns the next runs with how far they are, or `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<(RunInfo, Option<Share>)>>, CliError> {
         while self.left > 0 && !self.is_last {
             let filter = self.args.filter.filter();
             let mut page = match &self.parent {
@@ -110,7 +123,12 @@ impl RunPages<'_> {
             self.left -= page.runs.len();
             // An empty page need not be the last: its runs may have been purged.
             if !page.runs.is_empty() {
-                return Ok(Some(page.runs));
+                let mut runs = Vec::with_capacity(page.runs.len());
+                for run in page.runs {
+                    let progress = published::progress(&self.client, &run).await;
+                    runs.push((run, progress));
+                }
+                return Ok(Some(runs));
             }
         }
         Ok(None)
@@ -133,22 +151,23 @@ struct RunTable {
 }
 
 impl RunTable {
-    fn part(&mut self, runs: &[RunInfo]) -> String {
+    fn part(&mut self, runs: &[(RunInfo, Option<Share>)]) -> String {
         let (fit, now) = (self.fit, time::now());
         let mut grid = match self.widths.is_empty() {
             true => Grid::new(fit).header(&["id", "workflow", "status", "started (UTC)", "took", "note"]),
             false => Grid::new(fit).widths(&self.widths),
         };
-        for run in runs {
+        for (run, progress) in runs {
             let failure = || run.failure.as_ref().map(ToString::to_string);
             let note = time::note(run).map(ToOwned::to_owned).or_else(failure);
+            let note: Vec<String> = progress.map(|share| share.to_string()).into_iter().chain(note).collect();
             grid.row(vec![
                 table::text(&run.id, fit),
                 table::text(&run.workflow, fit),
                 table::status(run, now),
                 Cell::new(run.started_at.map_or_else(|| "-".into(), time::moment)),
                 Cell::new(json::duration(run, now).map_or_else(|| "-".into(), time::length)),
-                table::text(&note.unwrap_or_default(), fit),
+                table::text(&note.join("; "), fit),
             ]);
         }
         let (text, mut widths) = grid.spare(SPARE).lay_out();

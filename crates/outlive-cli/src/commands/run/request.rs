@@ -10,11 +10,18 @@ use crate::open::{AnyRun, RunArgs};
 use crate::output::json::StatusJson;
 use crate::output::printer::Printer;
 
-/// The arguments of `cancel` and `terminate`.
+/// The arguments of `terminate`.
 #[derive(clap::Args)]
 pub(crate) struct EndArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) why: ReasonArgs,
+}
+
+/// Why a run is to end.
+#[derive(clap::Args)]
+pub(crate) struct ReasonArgs {
     /// Reason, stored with the run
     #[arg(long, default_value = "requested on the command line")]
     pub(crate) reason: String,

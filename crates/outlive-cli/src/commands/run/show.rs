@@ -3,6 +3,7 @@
 mod follow;
 mod journal_pages;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{RunInfo, Status};
@@ -60,6 +61,9 @@ async fn write_json(run: &AnyRun, info: &RunInfo) -> Result<(), CliError> {
     let mut stream = JsonStream::begin()?;
     stream.field("run", &RunJson::new(info, time::now()))?;
     stream.field("children", &json::counts(&run.children().count().await?))?;
+    let values = run.values().await?;
+    let values: BTreeMap<_, _> = values.iter().map(|(name, value)| (name, json::raw(value))).collect();
+    stream.field("values", &values)?;
     stream.begin_list("journal")?;
     let mut journal = JournalPages::new(run);
     while let Some(page) = journal.next().await? {
@@ -70,7 +74,7 @@ async fn write_json(run: &AnyRun, info: &RunInfo) -> Result<(), CliError> {
 }
 
 async fn write_table(run: &AnyRun, info: &RunInfo, args: &ShowArgs, fit: Fit, out: Printer) -> Result<(), CliError> {
-    out.line(run_details::of(info, &run.children().count().await?, fit))?;
+    out.line(run_details::of(info, &run.children().count().await?, &run.values().await?, fit))?;
     if !info.status.is_ended() && args.run.store.is_executed() == Some(false) {
         out.line(format!("\n{NOBODY}"))?;
     }

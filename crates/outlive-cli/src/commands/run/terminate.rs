@@ -12,14 +12,14 @@ pub(crate) async fn run(args: &EndArgs, out: Printer) -> Result<ExitCode, CliErr
         return terminate_job(args, out).await;
     }
     let run = args.run.open().await?;
-    let outcome = run.terminate(&args.reason).await?;
+    let outcome = run.terminate(&args.why.reason).await?;
     let effect = args.run.store.outlook("it ends at once as cancelled", "it ends as cancelled");
     report_end(&run, outcome, &effect, out).await
 }
 
 async fn terminate_job(args: &EndArgs, out: Printer) -> Result<ExitCode, CliError> {
     let opened = open_instance(args.run.store.open()?, &args.run.id)?;
-    if let Err(error) = opened.job.terminate(&opened.id, &args.reason).await {
+    if let Err(error) = opened.job.terminate(&opened.id, &args.why.reason).await {
         return Err(opened.explain(error).await);
     }
     let name = opened.name();

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use self::program::Program;
 use crate::error::CliError;
 use crate::open::StoreArgs;
+use crate::output::escape::plain;
 use crate::output::printer::Printer;
 use crate::output::progress;
 use crate::output::table::{self, Fit, Grid};
@@ -80,6 +81,8 @@ impl From<Allowed> for Allow {
 struct CheckJson<'a> {
     runs: &'a [Checked],
     counts: BTreeMap<&'static str, usize>,
+    /// The counts by version; runs without one are under the empty text.
+    versions: BTreeMap<String, BTreeMap<&'static str, usize>>,
     exit_code: u8,
 }
 
@@ -93,8 +96,16 @@ pub(crate) async fn run(args: &CheckArgs, out: Printer) -> Result<ExitCode, CliE
     };
     let written = match out.is_json() {
         true => {
-            let counts = report.counts().into_iter().collect();
-            out.json(&CheckJson { runs: report.runs(), counts, exit_code: report.exit_code() })
+            let counts = |report: &Report| report.counts().into_iter().collect();
+            let versions = report.by_version();
+            let versions =
+                versions.iter().map(|(version, report)| (version.clone().unwrap_or_default(), counts(report)));
+            out.json(&CheckJson {
+                runs: report.runs(),
+                counts: counts(&report),
+                versions: versions.collect(),
+                exit_code: report.exit_code(),
+            })
         }
         false => show(args, &report, out),
     };
@@ -160,7 +171,8 @@ fn show(args: &CheckArgs, report: &Report, out: Printer) -> Result<(), CliError>
         out.line("")?;
     }
     let more = if left_out > 0 { format!("; {left_out} more not listed, see --limit") } else { String::new() };
-    out.line(format!("{}{more}", report.summary()))
+    out.line(format!("{}{more}", report.summary()))?;
+    report.version_lines().iter().try_for_each(|line| out.line(plain(line)))
 }
 
 fn rows(runs: &[&Checked], fit: Fit) -> String {

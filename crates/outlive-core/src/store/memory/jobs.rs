@@ -187,7 +187,23 @@ impl Rows {
         let last = ages.take_while(|(_, age)| *age != Age::Kept).filter(|(_, age)| *age == Age::Old).last();
         let last = last.map_or(0, |(pos, _)| pos);
         self.feed.retain(|pos, item| *pos > last || matches!(item.content, FeedContent::Entry(_)));
+        self.trim_past(trim);
         Answer::Trimmed((count - self.feed.len()) as u64)
+    }
+
+    /// Removes the entries of journals that ended with a restart before the retention period.
+    fn trim_past(&mut self, trim: &Trim) {
+        let Self { past, feed, .. } = self;
+        past.retain(|_, past| {
+            let is_old = trim.age(past.at) == Age::Old;
+            if is_old {
+                let is_its = |item: &FeedItem| {
+                    item.num == past.num && matches!(&item.content, FeedContent::Entry(entry) if entry.seq < past.until)
+                };
+                feed.retain(|_, item| !is_its(item));
+            }
+            !is_old
+        });
     }
 
     pub(super) fn queue(&self, num: InstanceNum, read: &QueueRead) -> QueuePage {

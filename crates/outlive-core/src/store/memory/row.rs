@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::id::Name;
-use crate::journal::Entry;
+use crate::journal::{Entry, EntryKind};
 use crate::message::{Inbound, Message};
+use crate::output::{Output, OutputKey};
 use crate::queue::{Moved, PushTarget, Spot};
 use crate::status::Status;
 use crate::store::commit::{self, Commit, Epoch, NewState, Turn};
@@ -27,13 +28,18 @@ pub(super) struct Row {
     pub(super) keys: BTreeMap<Name, u64>,
     /// Events that are taken by priority instead of arrival, with the time they were accepted.
     pub(super) queue: BTreeMap<(Spot, u64), (Timestamp, Event)>,
+    /// What it has given out.
+    pub(super) outputs: BTreeMap<OutputKey, Output>,
+    /// The place of each item in its stream, by the token of its write.
+    pub(super) items_by_token: BTreeMap<u64, u64>,
 }
 
 impl Row {
     pub(super) fn new(instance: Instance, token: u64) -> Self {
         let (entries, inbox) = (Vec::new(), BTreeMap::new());
         let (tokens, keys, queue) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { instance, token, entries, inbox, tokens, keys, queue }
+        let (outputs, items_by_token) = (BTreeMap::new(), BTreeMap::new());
+        Self { instance, token, entries, inbox, tokens, keys, queue, outputs, items_by_token }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -45,9 +51,9 @@ impl Row {
     }
 
     fn entry(&self, seq: u64) -> Option<&Entry> {
-        let index = usize::try_from(seq.checked_sub(1)?).ok()?;
+        let index = usize::try_from(seq.checked_sub(self.entries.first()?.seq)?).ok()?;
         let entry = self.entries.get(index);
-        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is numbered from 1 without gaps");
+        debug_assert!(entry.is_none_or(|entry| entry.seq == seq), "a journal is numbered without gaps");
         entry
     }
 
@@ -105,12 +111,21 @@ impl Row {
         later
     }
 
+    /// Appends an entry to the journal, or begins the next journal with it.
+    pub(super) fn push(&mut self, entry: &Entry) {
+        if entry.kind == EntryKind::Restarted {
+            self.entries.clear();
+            self.instance.restarts = entry.attempt.saturating_sub(1);
+        }
+        self.entries.push(entry.clone());
+    }
+
     pub(super) fn take(&mut self, commit: &Commit) {
-        self.entries.extend(commit.entries.iter().cloned());
+        commit.entries.iter().for_each(|entry| self.push(entry));
         for pos in &commit.taken {
             self.inbox.remove(pos);
         }
-        if !commit.entries.is_empty() {
+        if commit.is_progress() {
             self.absolve();
         }
     }

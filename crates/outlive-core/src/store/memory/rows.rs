@@ -22,6 +22,16 @@ use crate::time::Timestamp;
 
 use super::row::{Row, is_dense};
 
+/// Journals of an instance that ended with a restart. Only the feed has their entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PastJournal {
+    pub(super) num: InstanceNum,
+    /// The number of the entry that begins the next journal.
+    pub(super) until: u64,
+    /// When that was.
+    pub(super) at: Timestamp,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     pub(super) instances: BTreeMap<InstanceNum, Row>,
@@ -40,6 +50,8 @@ pub(super) struct Rows {
     pub(super) feed: BTreeMap<u64, FeedItem>,
     /// The last feed position in use; never decreases.
     pub(super) feed_last: u64,
+    /// The journals that ended with a restart, by the position of that.
+    pub(super) past: BTreeMap<u64, PastJournal>,
     /// The number of lifecycle events of each removed instance.
     pub(super) gone: BTreeMap<InstanceNum, u64>,
     /// The results of pushes, by token.
@@ -57,6 +69,8 @@ impl Rows {
             Write::Commit(commit) => self.commit(commit),
             Write::Claim(claim) => self.claim(claim),
             Write::Reopen(reopen) => self.reopen(reopen),
+            Write::Rewind(rewind) => self.rewind(rewind),
+            Write::Fork(fork) => self.fork(fork),
             Write::Purge(id, num) => self.purge(id, *num),
             Write::Push(push) => self.push(push),
             Write::Turn(turn) => self.turn(turn),
@@ -64,6 +78,8 @@ impl Rows {
             Write::Mark(name, value) => self.set_mark(name, *value),
             Write::Trim(trim) => self.trim(trim),
             Write::Absolve(absolve) => self.absolve(absolve),
+            Write::Output(output) => self.give_fenced(output),
+            Write::Expire(expire) => self.expire(expire),
         }
     }
 
@@ -128,13 +144,16 @@ impl Rows {
         self.feed.insert(self.feed_last, item);
     }
 
-    fn report_entry(&mut self, num: InstanceNum, entry: &Entry) {
+    pub(super) fn report_entry(&mut self, num: InstanceNum, entry: &Entry) {
         let Some(row) = self.instances.get(&num) else { return };
         self.feed_last += 1;
         let (id, workflow) = (row.instance.id.clone(), row.instance.workflow.clone());
         let number = entry.seq + row.instance.reported;
         let content = FeedContent::Entry(entry.clone());
         self.feed.insert(self.feed_last, FeedItem { pos: self.feed_last, num, id, workflow, number, content });
+        if entry.kind == EntryKind::Restarted {
+            self.past.insert(self.feed_last, PastJournal { num, until: entry.seq, at: entry.at });
+        }
     }
 
     /// Appends a lifecycle event for a run's new status, if it changed to one that is reported.
@@ -187,6 +206,7 @@ impl Rows {
             input: start.input.clone(),
             outcome: None,
             note: None,
+            origin: start.origin.clone(),
             seed: start.seed,
             tags: start.tags.clone(),
             recoveries: 0,
@@ -196,6 +216,7 @@ impl Rows {
             reported: 0,
             parent: start.parent.clone(),
             deadline: start.deadline,
+            restarts: 0,
         };
         set_wake(&mut self.wakes, &mut instance, (!is_driven).then_some(start.due));
         self.ids.insert(start.id.clone(), num);
@@ -207,7 +228,7 @@ impl Rows {
         num
     }
 
-    fn send(&mut self, send: &commit::SendWrite) -> Answer {
+    pub(super) fn send(&mut self, send: &commit::SendWrite) -> Answer {
         let Some(num) = self.ids.get(&send.id).copied().filter(|num| send.num.is_none_or(|asked| asked == *num)) else {
             return Answer::Refused(Refusal::NotFound);
         };
@@ -332,7 +353,7 @@ impl Rows {
         let mut answers = Vec::with_capacity(writes.len());
         let mut against = None;
         for (index, write) in writes.iter().enumerate() {
-            match self.apply(write) {
+            match self.send_one(write) {
                 Answer::Refused(refusal) if !write.is_notice() => {
                     against = Some(Answer::WriteRefused { index, refusal });
                     break;
@@ -352,7 +373,15 @@ impl Rows {
 
     /// Repeats the result of a commit or turn that was applied before. Its writes are recognized by their tokens.
     pub(super) fn send_again(&mut self, writes: &[Write]) -> Answer {
-        Answer::DoneWith(writes.iter().map(|write| self.apply(write)).collect())
+        Answer::DoneWith(writes.iter().map(|write| self.send_one(write)).collect())
+    }
+
+    /// Applies one write that a commit or turn carries.
+    fn send_one(&mut self, write: &Write) -> Answer {
+        match write {
+            Write::Output(output) => self.give(output),
+            other => self.apply(other),
+        }
     }
 
     pub(super) fn is_open(&self, num: InstanceNum) -> bool {
@@ -463,6 +492,7 @@ impl Rows {
     pub(super) fn remove(&mut self, id: &Name) {
         if let Some(mut row) = self.ids.remove(id).and_then(|num| self.instances.remove(&num)) {
             set_wake(&mut self.wakes, &mut row.instance, None);
+            self.past.retain(|_, past| past.num != row.instance.num);
             self.gone.insert(row.instance.num, row.instance.reported);
             if !row.entries.is_empty() {
                 let is_its =

@@ -47,7 +47,8 @@ fn first_of_sleeps(table: &OpTable, idle: &[Slot], now: Timestamp) -> Option<(Ti
         let due = match op.spec.as_ref()? {
             Spec::SleepFor(duration) => now.after(*duration),
             Spec::SleepUntil(due) => *due,
-            Spec::Step(_) | Spec::Wait { .. } | Spec::Effect(_) | Spec::Result(_) | Spec::Patch => return None,
+            Spec::Step(_) | Spec::Wait { .. } | Spec::Effect(_) | Spec::Result(_) => return None,
+            Spec::Patch | Spec::Restart(_) | Spec::Unwind(_) => return None,
         };
         Some((op.record.due.unwrap_or(due), slot))
     };

@@ -4,8 +4,9 @@ use crate::journal::EntryKind;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Timestamp;
+use crate::workflow::Slot;
 use crate::workflow::op::{Op, OpPhase};
-use crate::workflow::spec::Outcome;
+use crate::workflow::spec::{OpKind, Outcome};
 
 use super::Operations;
 
@@ -32,6 +33,7 @@ impl Operations {
                     self.recorder.take_message(pos);
                     let entry = self.recorder.push_of_run(EntryKind::SignalDiscarded, now);
                     entry.due = Some(Timestamp::from_millis(i64::try_from(seq).unwrap_or(i64::MAX)));
+                    self.past.dead.retain(|dead| dead.seq != seq);
                     continue;
                 }
                 Message::Pause => self.inbox.hold(),
@@ -46,14 +48,15 @@ impl Operations {
         }
     }
 
-    /// Returns the deadline of the run, unless it is being cancelled.
+    /// Returns the deadline of the run, unless it is being cancelled or its function has returned.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadline.filter(|_| self.inbox.cancel_reason().is_none())
+        let is_ending = self.undos.is_unwinding() || self.undos.has_unwound();
+        self.deadline.filter(|_| self.inbox.cancel_reason().is_none() && !is_ending)
     }
 }
 
 /// Cancels every polled operation without an outcome, in order of identity, and the attached children. Steps that begin
-/// later can clean up.
+/// later can clean up, and an undo continues.
 fn take_cancel(ops: &mut Operations, reason: String, now: Timestamp) {
     ops.recorder.push_of_run(EntryKind::CancelTaken, now).payload = Payload::encode(&reason).ok();
     let to_children = Message::Cancel { reason: format!("its parent was cancelled: {reason}") };
@@ -63,7 +66,9 @@ fn take_cancel(ops: &mut Operations, reason: String, now: Timestamp) {
     let open = |op: &Op| {
         !matches!(op.phase, OpPhase::Called | OpPhase::Settled { .. } | OpPhase::Delivered { .. } | OpPhase::Refused)
     };
-    let open_ops = ops.table.iter().filter(|(_, op)| open(op));
+    let is_unwinding = ops.undos.is_unwinding();
+    let is_shielded = |op: &Op| is_unwinding || matches!(op.kind, OpKind::Undo | OpKind::Unwind);
+    let open_ops = ops.table.iter().filter(|(_, op)| open(op) && !is_shielded(op));
     let mut outstanding: Vec<_> = open_ops.map(|(slot, op)| (op.key.clone(), slot)).collect();
     outstanding.sort();
     for (_, slot) in outstanding {
@@ -71,6 +76,8 @@ fn take_cancel(ops: &mut Operations, reason: String, now: Timestamp) {
         op.drop_body();
         op.settle(EntryKind::OpCancelled, Outcome::Cancelled);
     }
-    ops.idle.clear();
-    ops.starting.clear();
+    let table = &ops.table;
+    let is_left = |slot: &Slot| table.get(*slot).is_some_and(is_shielded);
+    ops.idle.retain(is_left);
+    ops.starting.retain(is_left);
 }

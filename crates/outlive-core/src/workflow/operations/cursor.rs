@@ -4,10 +4,10 @@ use crate::journal::{Entry, EntryKind};
 use crate::time::Timestamp;
 use crate::workflow::Slot;
 use crate::workflow::op::{Op, OpPhase};
-use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
+use crate::workflow::{record, undos};
 
-use super::Operations;
+use super::{Operations, output};
 
 /// An operation that is advanced, among all others of its run, and the time.
 pub(super) struct OpCursor<'a> {
@@ -71,6 +71,9 @@ impl<'a> OpCursor<'a> {
         {
             signals.stop_waiting(name, self.slot);
         }
+        if self.ops.undos.are_used() {
+            self.settle_undos(kind, &outcome);
+        }
         self.push(kind, |entry| match &outcome {
             Outcome::Value(payload) => entry.payload = Some(payload.clone()),
             Outcome::Failed(failed) => entry.payload = Some(record::failed_to(failed)),
@@ -79,12 +82,27 @@ impl<'a> OpCursor<'a> {
                 entry.due = Some(record::signal_mark(*pos));
             }
             Outcome::Sent(to) => entry.payload = Some(to.to_payload()),
+            Outcome::Given(payload) => entry.payload.clone_from(payload),
             Outcome::Refused(refused) => entry.payload = Some(refused.to_payload()),
+            Outcome::Unwinding(reason) => entry.payload = Some(reason.clone()),
             Outcome::Slept | Outcome::TimedOut | Outcome::Patched(_) | Outcome::Cancelled => {}
         });
         let seq = self.ops.recorder.seq();
         self.set_phase(OpPhase::Settled { seq, at: self.now, outcome });
         self.ops.deliveries.add(seq, self.slot);
+    }
+
+    /// Called before the outcome is recorded. If the operation succeeds, its undos are recorded first: the outcome is the
+    /// last entry, by whose number it is known.
+    fn settle_undos(&mut self, kind: EntryKind, outcome: &Outcome) {
+        let Some((key, site)) = self.get().map(|op| (op.key.clone(), op.site.clone())) else { return };
+        if undos::value_of(kind, outcome).is_some() {
+            for (undo, payload) in self.ops.undos.plan(self.slot, &site) {
+                self.ops.recorder.push(EntryKind::UndoPlanned, &undo, &site, self.now).payload = Some(payload);
+            }
+        }
+        let seq = self.ops.recorder.seq() + 1;
+        self.ops.undos.ended(&key, kind, seq);
     }
 
     /// Appends an entry about the operation, with its current attempt.
@@ -99,5 +117,8 @@ impl<'a> OpCursor<'a> {
             _ => (op.record.failed, None),
         };
         fill(entry);
+        if self.get().is_some_and(|op| op.has_appended) {
+            output::end_attempt(self.ops, self.slot, kind, self.now);
+        }
     }
 }

@@ -2,32 +2,32 @@
 
 use crate::id::Name;
 use crate::journal::{EntryKind, SentTo};
-use crate::message::Message;
 use crate::store::commit::{Refusal, Write};
-use crate::time::Timestamp;
 use crate::workflow::effect::{self, EffectSource, EffectSpec, RefusedEffect, StartEffect};
 use crate::workflow::op::OpPhase;
 use crate::workflow::recorder::Outgoing;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
 use super::cursor::OpCursor;
+use super::{Operations, output};
 
 /// Records an effect and sends it with the next commit.
 pub(super) fn begin(op: &mut OpCursor<'_>) {
-    let (seed, seq) = (op.ops.seed, op.ops.recorder.seq() + 1);
+    let (seed, seq, run_number) = (op.ops.seed, op.ops.recorder.seq() + 1, op.ops.past.run_number);
     let Some((key, Spec::Effect(effect))) = op.get().and_then(|op| Some((&op.key, op.spec.as_ref()?))) else { return };
-    let (write, to) = effect.to_write(&EffectSource { seed, op: key, seq, now: op.now });
-    op.settle(EntryKind::Sent, Outcome::Sent(to.into()));
+    // A child that was undone and is started again cannot have the id of the first.
+    let round = op.ops.undos.round(key).map(|round| format!("{key}{round}"));
+    let (op_text, rewinds) = (round.as_deref().unwrap_or(key), op.ops.rewinds());
+    let (write, to) = effect.to_write(&EffectSource { seed, op: op_text, seq, run_number, now: op.now, rewinds });
+    let (kind, outcome) = match &**effect {
+        EffectSpec::Output(content) => output::recorded(content),
+        _ => (EntryKind::Sent, Outcome::Sent(to.into())),
+    };
+    op.settle(kind, outcome);
     op.ops.recorder.send([write]);
 }
 
 impl Operations {
-    /// Returns the messages that end the attached children.
-    pub(in crate::workflow) fn end_children(&self, message: &Message, now: Timestamp) -> Vec<Write> {
-        self.children.end_all(message, self.seed, self.recorder.seq(), now)
-    }
-
     /// Changes what was handed out because the store refused one of its writes. Returns what to hand out instead: the
     /// operation fails, or a child that we named gets another name.
     pub(in crate::workflow) fn refused(&mut self, index: usize, refusal: Refusal) -> Option<Outgoing> {
@@ -35,9 +35,14 @@ impl Operations {
         let outgoing = recorder.sending_mut()?;
         let seq = *outgoing.write_seqs.get(index)?;
         let entry = outgoing.entries.iter_mut().find(|entry| entry.seq == seq)?;
-        debug_assert_eq!(entry.kind, EntryKind::Sent, "only effects can be refused");
+        debug_assert!(matches!(entry.kind, EntryKind::Sent | EntryKind::Appended), "only effects can be refused");
         let op = table.settled_as(entry.seq);
-        let to = entry.payload.as_ref().and_then(|payload| SentTo::from_payload(payload).ok())?;
+        let (to, refused_as) = match &outgoing.writes[index] {
+            Write::Output(output) => {
+                (SentTo { id: output.content.stream().to_owned(), detached: None }, EntryKind::AppendRefused)
+            }
+            _ => (SentTo::from_payload(entry.payload.as_ref()?).ok()?, EntryKind::SendRefused),
+        };
         let spec = op.as_ref().and_then(|op| op.spec.as_ref());
         let outcome = match other_id(&mut outgoing.writes[index], spec) {
             Some(id) => {
@@ -47,7 +52,7 @@ impl Operations {
             }
             None => {
                 let refused = RefusedEffect { id: to.id, refusal };
-                entry.kind = EntryKind::SendRefused;
+                entry.kind = refused_as;
                 entry.payload = Some(refused.to_payload());
                 outgoing.writes.remove(index);
                 outgoing.write_seqs.remove(index);

@@ -27,9 +27,11 @@ impl<'a> Pause<'a> {
         let Some((due, slot)) = self.first() else {
             return Status::Waiting { until: None };
         };
-        match self.ops.table.get(slot).map(|op| op.kind) {
+        let op = self.ops.table.get(slot);
+        let is_held = op.and_then(|op| op.record.care.as_ref()).is_some_and(|care| care.held.is_some());
+        match op.map(|op| op.kind) {
             Some(OpKind::Sleep) => Status::Sleeping { until: due },
-            Some(OpKind::Step) => Status::Retrying { at: due },
+            Some(OpKind::Step | OpKind::Undo) if !is_held => Status::Retrying { at: due },
             _ => Status::Waiting { until: Some(due) },
         }
     }

@@ -8,13 +8,14 @@ use serde::Serialize;
 use crate::failure::{self, Cause, Failure};
 use crate::journal::EntryKind;
 use crate::payload::Payload;
-use crate::retry::{Reason, Retry, RetryNext};
+use crate::retry::{AttemptEnd, Reason, Retry, RetryNext};
 use crate::time::Timestamp;
 use crate::workflow::op::{Op, OpPhase};
 use crate::workflow::spec::{FailedStep, Outcome, StepEnding, StepSpec};
 use crate::workflow::{StepAttempt, record};
 
 use super::cursor::OpCursor;
+use super::{gate, heartbeat};
 
 /// How the delay until a retry came about. Recorded for lifecycle events only; replay does not need it.
 #[derive(Serialize)]
@@ -40,9 +41,8 @@ pub(super) struct StepAttempts<'a> {
 #[inline]
 pub(super) fn current(op: &Op) -> Option<StepAttempt> {
     match &op.phase {
-        OpPhase::Working { attempt, started } => {
-            let deadline = op.step_spec().and_then(|spec| deadline(spec, *started, op.record.first_started));
-            Some(StepAttempt { number: *attempt, deadline, fallback_for: None })
+        OpPhase::Working { attempt, .. } => {
+            Some(StepAttempt { number: *attempt, deadline: op.deadline(), fallback_for: None })
         }
         OpPhase::FallingBack { attempt, failure, .. } => {
             Some(StepAttempt { number: *attempt, deadline: None, fallback_for: Some(failure.clone()) })
@@ -61,7 +61,10 @@ impl<'a> StepAttempts<'a> {
     pub(super) fn finish(&mut self, result: Result<Payload, Failure>) {
         let Some(op) = self.step.get() else { return };
         match (&op.phase, result) {
-            (OpPhase::Working { .. } | OpPhase::FallingBack { .. }, Ok(value)) => {
+            (&(OpPhase::Working { attempt, .. } | OpPhase::FallingBack { attempt, .. }), Ok(value)) => {
+                if op.record.care.is_some() {
+                    gate::ended(&mut self.step, attempt, AttemptEnd::Answered);
+                }
                 self.step.settle(EntryKind::StepDone, Outcome::Value(value));
             }
             (OpPhase::Working { attempt, .. }, Err(failure)) => self.failed(*attempt, failure),
@@ -128,7 +131,8 @@ impl<'a> StepAttempts<'a> {
             let failure = Failure::new(Cause::Interrupted, message).permanent();
             return self.failed(attempt.number, failure);
         }
-        attempt.deadline.into_iter().for_each(|deadline| self.step.set_timer(deadline));
+        heartbeat::begin(&mut self.step);
+        heartbeat::set_timer(&mut self.step);
         if attempt.deadline.is_none_or(|deadline| deadline > self.step.now) {
             return self.step.wake();
         }
@@ -140,6 +144,10 @@ impl<'a> StepAttempts<'a> {
 
     fn start(&mut self) {
         let now = self.step.now;
+        let next = self.step.get().map_or(1, |op| op.record.failed.saturating_add(1));
+        if let Err(until) = gate::admit(&mut self.step, next) {
+            return self.arm_retry(until);
+        }
         let Some(op) = self.step.get_mut() else { return };
         op.record.first_started.get_or_insert(now);
         op.record.due = None;
@@ -150,9 +158,8 @@ impl<'a> StepAttempts<'a> {
         if needs_start {
             self.step.push(EntryKind::StepStarted, |_| {});
         }
-        if let Some(deadline) = self.step.get().and_then(current).and_then(|attempt| attempt.deadline) {
-            self.step.set_timer(deadline);
-        }
+        heartbeat::begin(&mut self.step);
+        heartbeat::set_timer(&mut self.step);
         if is_at_most_once {
             let seq = self.step.ops.recorder.seq();
             self.step.set_phase(OpPhase::Starting { seq, attempt, started: now });
@@ -174,9 +181,30 @@ impl<'a> StepAttempts<'a> {
                 Some(end) if end <= self.step.now => self.time_is_up(),
                 _ => self.start_next(),
             },
-            Some(OpPhase::Working { .. } | OpPhase::Starting { .. }) => self.time_is_up(),
+            Some(OpPhase::Working { .. } | OpPhase::Starting { .. }) => self.attempt_due(),
             _ => {}
         }
+    }
+
+    /// Handles the timer of a running attempt: it timed out, was silent for too long, or has a heartbeat to record.
+    fn attempt_due(&mut self) {
+        let Some(op) = self.step.get() else { return };
+        if op.deadline().is_some_and(|end| end <= self.step.now) {
+            return self.time_is_up();
+        }
+        match op.phase {
+            // It has no body yet that could be silent.
+            OpPhase::Starting { .. } => heartbeat::begin(&mut self.step),
+            OpPhase::Working { attempt, .. } => {
+                if let Some(silence) = heartbeat::silence(&self.step) {
+                    self.step.drop_body();
+                    return self.failed(attempt, silence);
+                }
+                heartbeat::record_due(&mut self.step);
+            }
+            _ => return,
+        }
+        heartbeat::set_timer(&mut self.step);
     }
 
     fn total_deadline(&self) -> Option<Timestamp> {
@@ -203,6 +231,7 @@ impl<'a> StepAttempts<'a> {
         let failure = Failure::timed_out(limit.unwrap_or(Duration::ZERO), now.since(began));
         self.step.drop_body();
         if is_total {
+            self.ended(attempt, AttemptEnd::Failed);
             return self.give_up(FailedStep { ended: StepEnding::Timeout, attempts: attempt, failure });
         }
         self.failed(attempt, failure);
@@ -211,6 +240,8 @@ impl<'a> StepAttempts<'a> {
     /// Handles a failed attempt: schedules a retry or fails the step.
     fn failed(&mut self, attempt: u32, failure: Failure) {
         let now = self.step.now;
+        // An error that another attempt would not change is an answer: what was called is well.
+        self.ended(attempt, if failure.retryable { AttemptEnd::Failed } else { AttemptEnd::Answered });
         let Some(op) = self.step.get() else { return };
         let Some(spec) = op.step_spec().cloned() else { return };
         let first = op.record.first_started.unwrap_or(now);
@@ -233,6 +264,14 @@ impl<'a> StepAttempts<'a> {
             _ => StepEnding::Error,
         };
         self.give_up(FailedStep { ended, attempts: attempt, failure });
+    }
+
+    /// Does what is left to do for an attempt that has failed: its last heartbeat, and its breaker.
+    fn ended(&mut self, attempt: u32, end: AttemptEnd) {
+        if self.step.get().is_some_and(|op| op.record.care.is_some()) {
+            heartbeat::record(&mut self.step);
+            gate::ended(&mut self.step, attempt, end);
+        }
     }
 
     fn schedule_retry(&mut self, attempt: u32, (failure, plan): (&Failure, &AttemptPlan), due: Timestamp) {
@@ -286,16 +325,6 @@ fn next_of(
         (_, Some(text)) => text.clone(),
         _ => "a panic without a message".to_owned(),
     })
-}
-
-/// Returns when an attempt times out.
-fn deadline(spec: &StepSpec, started: Timestamp, first: Option<Timestamp>) -> Option<Timestamp> {
-    let one = spec.attempt_timeout.map(|limit| started.after(limit));
-    let all = spec.total_timeout.and_then(|limit| Some(first?.after(limit)));
-    match (one, all) {
-        (Some(one), Some(all)) => Some(one.min(all)),
-        (one, all) => one.or(all),
-    }
 }
 
 /// Hashes a text (FNV-1a, 64 bit), so that each step has its own stream of jitter.

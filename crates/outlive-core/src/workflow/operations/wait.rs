@@ -1,6 +1,7 @@
 //! Waits: beginning them, and binding signals to them.
 
 use crate::journal::EntryKind;
+use crate::output::QuestionKey;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 use crate::workflow::Slot;
@@ -8,9 +9,9 @@ use crate::workflow::op::OpPhase;
 use crate::workflow::record;
 use crate::workflow::spec::{Outcome, Spec};
 
-use super::Operations;
 use super::cursor::OpCursor;
 use super::table::OpTable;
+use super::{Operations, output};
 
 /// Begins a wait, or ends it at once if there is a signal for it.
 pub(super) fn begin(wait: &mut OpCursor<'_>, name: &str, limit: Option<Timestamp>) {
@@ -49,6 +50,7 @@ pub(super) fn bind(wait: &mut OpCursor<'_>, pos: u64, payload: Payload) {
             wait.ops.children.ended(child.id());
             EntryKind::ChildEnded
         }
+        Some(Spec::Wait { name, .. }) if QuestionKey::name_in(name.as_str()).is_some() => EntryKind::QuestionTaken,
         _ => EntryKind::SignalTaken,
     };
     wait.settle(kind, Outcome::Signal { pos, payload });
@@ -88,10 +90,16 @@ fn match_signal(ops: &mut Operations, name: &str, now: Timestamp) -> Option<(Slo
         let problem = accepts(&ops.table, first, payload).err().unwrap_or_default();
         let (pos, payload) = signals.take(name)?;
         ops.recorder.take_message(pos);
+        let mut refused = None;
         ops.at(first, now).push(EntryKind::SignalRefused, |entry| {
             entry.payload = Some(record::refused_to(&payload, &problem));
             entry.due = Some(record::signal_mark(pos));
+            refused = Some(entry.clone());
         });
+        ops.past.dead.extend(refused);
+        if QuestionKey::name_in(name).is_some() {
+            output::refuse_question(ops, pos, problem, now);
+        }
     }
 }
 

@@ -6,10 +6,16 @@
 //! No two of them share text, so their order does not matter: where two switches belong to one condition, each edit has
 //! its own part of it.
 
+mod care;
 mod family;
+mod layers;
+mod long_lives;
 mod memory;
+mod outputs;
+mod repair;
 mod runtime;
 mod sqlite;
+mod undo;
 mod workflow;
 
 use std::collections::BTreeMap;
@@ -85,7 +91,20 @@ pub mod duration;",
 
 /// All defects.
 pub(super) fn all() -> impl Iterator<Item = &'static Defect> {
-    [memory::DEFECTS, sqlite::DEFECTS, workflow::DEFECTS, family::DEFECTS, runtime::DEFECTS].into_iter().flatten()
+    let groups = [
+        memory::DEFECTS,
+        sqlite::DEFECTS,
+        workflow::DEFECTS,
+        care::DEFECTS,
+        family::DEFECTS,
+        layers::DEFECTS,
+        long_lives::DEFECTS,
+        outputs::DEFECTS,
+        repair::DEFECTS,
+        undo::DEFECTS,
+        runtime::DEFECTS,
+    ];
+    groups.into_iter().flatten()
 }
 
 /// Puts all defects into the files of the workspace, which are given by their paths from its root. The error names

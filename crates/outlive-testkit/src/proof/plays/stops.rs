@@ -150,6 +150,7 @@ impl Recorded {
             id,
             workflow,
             input,
+            origin: None,
             seed,
             tags,
             at,

@@ -11,7 +11,8 @@ use super::{Node, Program, Reach};
 pub(crate) fn check_children(program: &Program, id: &str, end: &End) -> Result<(), String> {
     let parent = &end.runs[id];
     let mut counts = vec![0; program.children.len()];
-    for (child_id, run) in end.runs.iter().filter(|(other, _)| other.starts_with(&format!("{id}/"))) {
+    let is_child = |other: &str| other.strip_prefix(id).is_some_and(|rest| rest.starts_with(['/', '#']));
+    for (child_id, run) in end.runs.iter().filter(|(other, _)| is_child(other)) {
         let child = place_in(child_id).filter(|child| *child < counts.len());
         let child = child.ok_or_else(|| format!("{child_id} is not a child of the program"))?;
         counts[child] += 1;

@@ -6,6 +6,7 @@ use outlive::{EntryKind, Status};
 
 use crate::simulate::{Effect, End, EndedRun};
 
+use super::give::check_said;
 use super::{Node, Program, Reach};
 
 /// Checks the final state of a run against what its program means.
@@ -15,8 +16,9 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
     check_order(program, id, end)?;
     check_losers(program, id, end)?;
     check_shared(program, id, end)?;
+    check_said(run)?;
     match run.status {
-        Status::Completed => {
+        Status::Completed if !program.fails => {
             let output: Vec<String> = run.output().ok_or("its output is not a list of strings")?;
             if !program.body.accepts(program, &output).contains(&output.len()) {
                 return Err(format!("the program cannot return {output:?}"));
@@ -24,6 +26,7 @@ pub(crate) fn check(program: &Program, id: &str, end: &End) -> Result<(), String
             check_signals(program, &output)
         }
         Status::Cancelled => Ok(()),
+        Status::Failed if program.fails => Ok(()),
         status => Err(format!("it is {status}: {:?} {:?}", run.outcome, run.note)),
     }
 }
@@ -36,7 +39,7 @@ impl Node {
             _ => BTreeSet::new(),
         };
         match self {
-            Self::Step(name) | Self::Flaky(name, _) => is_next(std::slice::from_ref(name)),
+            Self::Step(name) | Self::Undo(name) | Self::Flaky(name, _) => is_next(std::slice::from_ref(name)),
             Self::Look(name) => {
                 let is_so = output.first().is_some_and(|text| text.starts_with(&format!("{name} saw ")));
                 if is_so { BTreeSet::from([1]) } else { BTreeSet::new() }
@@ -51,7 +54,7 @@ impl Node {
             Self::Hang(name) => is_next(&[format!("{name} timed out")]),
             Self::Limited(name) => is_next(&[name.clone(), format!("{name} timed out")]),
             Self::Fallback(name) => is_next(&[format!("{name} fell back")]),
-            Self::Sleep(_) => BTreeSet::from([0]),
+            Self::Sleep(_) | Self::Give(_) => BTreeSet::from([0]),
             Self::Wait(name) | Self::WaitFor(name, _) => {
                 let may_end = matches!(self, Self::WaitFor(..));
                 let is_so = |text: &String| {
@@ -67,6 +70,7 @@ impl Node {
             }
             Self::Loop(times, node) | Self::Map(times, node) => all(program, (0..*times).map(|_| &**node), output),
             Self::Reach(reach) => reach.accepts(program, output),
+            Self::Care(care) => care.accepts(output),
         }
     }
 
@@ -74,8 +78,10 @@ impl Node {
     fn step(&self) -> Option<&str> {
         match self {
             Self::Step(name) | Self::Look(name) | Self::Flaky(name, _) | Self::Failing(name) => Some(name),
+            Self::Undo(name) => Some(name),
             Self::Exhausted(name) | Self::Once(name) | Self::Hang(name) => Some(name),
             Self::Limited(name) | Self::Fallback(name) => Some(name),
+            Self::Care(care) => Some(care.attempts().0),
             _ => None,
         }
     }
@@ -162,12 +168,16 @@ pub(super) fn check_effects(program: &Program, id: &str, end: &End) -> Result<()
     let mut broken = None;
     program.body.walk(&mut |node| {
         let (name, attempts_max, is_once) = match node {
-            Node::Step(name) | Node::Look(name) | Node::Failing(name) => (name, 1, false),
+            Node::Step(name) | Node::Undo(name) | Node::Look(name) | Node::Failing(name) => (name, 1, false),
             Node::Limited(name) | Node::Fallback(name) => (name, 1, false),
             Node::Flaky(name, times) => (name, times + 1, false),
             Node::Exhausted(name) => (name, 2, false),
             Node::Once(name) => (name, 1, true),
             Node::Hang(name) => (name, 1, false),
+            Node::Care(care) => {
+                let (name, attempts_max) = care.attempts();
+                (name, attempts_max, false)
+            }
             _ => return,
         };
         for ((key, attempt), times) in tried.get(name.as_str()).into_iter().flatten() {

@@ -6,7 +6,9 @@ use std::task::Poll;
 
 use outlive::prelude::*;
 
+use super::care::Guards;
 use super::family::reach;
+use super::give::give;
 use super::race::{Coin, Race};
 use super::share::share;
 use super::{Node, Program, Reach};
@@ -15,20 +17,29 @@ use super::{Node, Program, Reach};
 pub(super) struct Programs {
     programs: Vec<Arc<Program>>,
     coin: Coin,
+    guards: Guards,
 }
 
 impl Programs {
     pub(super) fn new(programs: Vec<Arc<Program>>, seed: u64) -> Self {
-        Self { programs, coin: Coin::new(seed) }
+        Self { programs, coin: Coin::new(seed), guards: Guards::new() }
     }
 }
 
 type Branch<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send + 'a>>;
 
-/// The workflow that executes the program with this index.
-pub(super) async fn program(ctx: Ctx, index: usize) -> Result<Vec<String>> {
+/// The workflow that executes the program with this index, from this part on, with what the parts before have returned.
+pub(super) async fn program(ctx: Ctx, (index, from, before): (usize, usize, Vec<String>)) -> Result<Vec<String>> {
     let program = ctx.get::<Programs>().programs[index].clone();
-    perform(ctx, &program.body).await
+    let Node::Seq(parts) = &program.body else { return perform(ctx, &program.body).await };
+    let mut all = before;
+    for (i, part) in parts.iter().enumerate().skip(from) {
+        if i > from && program.restarts.contains(&i) {
+            return Ok(ctx.restart(&(index, i, all)).await?);
+        }
+        all.extend(perform(ctx.scope(i), part).await?);
+    }
+    if program.fails { fail().await.map(|_| all) } else { Ok(all) }
 }
 
 /// The workflow that executes a child: the index of the program of its parent, and its place there.
@@ -93,6 +104,7 @@ fn perform(ctx: Ctx, node: &Node) -> Branch<'_> {
                 Ok(ctx.map(0..*times, |i| *i, one).concurrency(2).await?.concat())
             }
             Node::Reach(node) => perform_reach(ctx, node).await,
+            Node::Give(node) => give(&ctx, node).await,
             step => Ok(vec![perform_step(&ctx, step).await?]),
         }
     })
@@ -127,9 +139,15 @@ async fn fail() -> Result<String> {
     Err("no".into())
 }
 
+async fn undo(_: String) -> Result<()> {
+    Ok(())
+}
+
 async fn perform_step(ctx: &Ctx, node: &Node) -> Result<String, Error> {
     match node {
+        Node::Care(care) => care.perform(ctx, &ctx.get::<Programs>().guards).await,
         Node::Step(name) => ctx.step(name, || succeed(name)).await,
+        Node::Undo(name) => ctx.step(name, || succeed(name)).undo("undo", undo).await,
         Node::Look(name) => {
             ctx.step(name, || succeed(name)).await?;
             Ok(format!("{name} saw {} at {}", ctx.random(), ctx.now().as_millis()))

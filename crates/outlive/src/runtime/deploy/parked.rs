@@ -10,6 +10,7 @@ use outlive_core::id::{InstanceNum, Name};
 use outlive_core::message::{Inbound, Message};
 use outlive_core::status::StatusKind;
 use outlive_core::store::ErrorKind;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::commit::Write;
 use outlive_core::store::page::{whole_inbox, whole_journal};
 use outlive_core::store::query::{Filter, Instance};
@@ -124,11 +125,13 @@ impl Deploy {
             (Err(error), _) | (_, Err(error)) if error.kind == ErrorKind::Corrupt => return Ok(false),
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
-        let Ok(resident) = replay::cell_of(Info::of(instance), self.services.env.clone(), &journal) else {
+        let beginning = Beginning::of(instance, &journal);
+        let info = Info::of(instance, &beginning);
+        let Ok(resident) = replay::cell_of(info, self.services.env.clone(), &journal) else {
             return Ok(false);
         };
         let resident = Arc::new(resident);
-        let replay = || replay::replay(&*registered.handler, &resident, &instance.input, |_| false);
+        let replay = || replay::replay(&*registered.handler, &resident, &beginning.input, |_| false);
         let Ok(copy) = panics::quietly(replay) else { return Ok(false) };
         let state = copy.resident.lock();
         let is_in_trouble = state.machine.trouble().is_some()

@@ -7,6 +7,7 @@ use outlive_core::store::commit::{Commit, Write};
 use outlive_core::time::Timestamp;
 
 use super::run::RunHost;
+use crate::instance::mailbox::Mailbox;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::committer::WriteReply;
 use crate::runtime::services::Services;
@@ -56,6 +57,15 @@ impl RunHost for Arc<Services> {
 
     fn resuming(&self, resident: &ResidentRun) {
         self.resume(resident.info.num);
+    }
+
+    fn fenced(&self, resident: &ResidentRun) {
+        let num = resident.info.num;
+        let is_here = |mailbox: Arc<Mailbox>| Arc::ptr_eq(&mailbox, &resident.mailbox);
+        if !self.is_stopping() && self.residency.mailbox(num).is_some_and(is_here) {
+            // If it was rewound by another process, it continues with a new copy.
+            self.due.add(num);
+        }
     }
 
     fn gone(&self, resident: &ResidentRun) {

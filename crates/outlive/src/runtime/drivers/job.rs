@@ -16,6 +16,7 @@ use tracing::instrument::Instrumented;
 
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, Mailbox};
+use crate::instance::meters::{self, HandlerMeasure};
 use crate::runtime::handlers::{CallEnded, Calling, Definition, HandlerCall};
 use crate::runtime::replies;
 use crate::runtime::services::Services;
@@ -218,6 +219,11 @@ impl JobDriver {
 
     fn ended(&mut self, call: &Call, end: End, began: Timestamp) {
         let now = self.now();
+        meters::handler(call.handler.as_str(), || HandlerMeasure {
+            job: self.definition.job.to_string(),
+            is_ok: matches!(end, End::Done(_)),
+            took: now.since(began),
+        });
         if let End::Failed(failure) = &end {
             logs::handler_failed(self.id.as_str(), call.handler.as_str(), call.attempt, failure);
         }
@@ -240,6 +246,9 @@ impl JobDriver {
                 self.turns.committed();
                 self.is_owned = standing.is_owned;
                 self.notify(&change);
+                if change.stuck.is_some() {
+                    meters::stuck(self.definition.job.as_str());
+                }
                 if change.is_removed || change.stuck.is_some() {
                     self.services.replies.drop_all_of(self.num);
                     return Err(JobIsOver);

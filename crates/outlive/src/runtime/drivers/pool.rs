@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::error::Error;
 use crate::instance::mailbox::{Arrivals, Mailbox};
+use crate::instance::meters;
 use crate::runtime::handlers::Definition;
 use crate::runtime::replies;
 use crate::runtime::services::Services;
@@ -144,6 +145,9 @@ impl PoolDriver {
 
     fn take_finished(&mut self) {
         let finished = std::mem::take(&mut *lock(&self.tasks.finished));
+        if !finished.is_empty() {
+            meters::pool_running(self.definition.job.as_str(), self.running.load(Ordering::Relaxed));
+        }
         finished.into_iter().for_each(|finished| self.pool.ended(finished));
     }
 
@@ -206,7 +210,8 @@ impl PoolDriver {
     fn call(&mut self, call: Dispatch) {
         while self.tasks.handlers.try_join_next().is_some() {}
         let count = call.events.len();
-        self.running.fetch_add(count, Ordering::Relaxed);
+        let now_running = self.running.fetch_add(count, Ordering::Relaxed) + count;
+        meters::pool_running(self.definition.job.as_str(), now_running);
         let (finished, running, mailbox) = (self.tasks.finished.clone(), self.running.clone(), self.mailbox.clone());
         let calling = self.caller.clone().call(call);
         self.tasks.handlers.spawn(async move {

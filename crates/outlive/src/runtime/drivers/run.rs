@@ -17,6 +17,7 @@
 //! time or a message resumes it.
 
 mod end;
+mod notices;
 mod script;
 mod user;
 
@@ -25,18 +26,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use outlive_core::failure;
+use outlive_core::payload::Payload;
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Commit, Epoch, NewState};
+use outlive_core::store::commit::{Answer, Commit, Epoch, NewState, Write};
 use outlive_core::time::Timestamp;
 use outlive_core::workflow::Outgoing;
 
+use crate::ctx::unwinding;
 use crate::instance::logs;
 use crate::instance::mailbox::{Arrivals, RareArrivals};
+use crate::instance::meters;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::awaited;
 use crate::runtime::{family, stuck};
 
-use end::RunEnd;
+pub(crate) use end::RunEnd;
 pub(crate) use script::Script;
 use user::{TURNS_MAX, UserFuture};
 
@@ -58,6 +62,9 @@ pub(crate) trait RunHost: Send + Sync {
     fn resumed(&self, resident: &Arc<ResidentRun>);
     /// Called when the run resumes after a pause, before that is durable.
     fn resuming(&self, resident: &ResidentRun);
+    /// Called when a commit was refused because the store has something else: the run was rewound or removed, or belongs
+    /// to another process.
+    fn fenced(&self, resident: &ResidentRun);
     /// Called when the run is no longer in memory.
     fn gone(&self, resident: &ResidentRun);
 }
@@ -75,6 +82,8 @@ pub(crate) struct RunDriver<S: RunHost> {
     is_leaving: bool,
     /// The timer that was last set.
     timer: Option<Timestamp>,
+    /// When the run is due according to the store, while it is paused.
+    paused_until: Option<Timestamp>,
     /// What has arrived, until it is read.
     arrivals: Arrivals,
 }
@@ -103,6 +112,8 @@ enum RunPhase {
     Closing(RunEnd),
     /// The commit that ends it is in progress, with this result of the user's future.
     Ending(RunEnd),
+    /// That commit is durable.
+    Ended(RunEnd),
 }
 
 impl<S: RunHost> RunDriver<S> {
@@ -118,6 +129,7 @@ impl<S: RunHost> RunDriver<S> {
             is_stopping: false,
             is_leaving: false,
             timer: None,
+            paused_until: None,
             arrivals: Arrivals::default(),
         }
     }
@@ -135,6 +147,8 @@ impl<S: RunHost> RunDriver<S> {
     fn turn(&mut self) -> bool {
         if self.arrivals.is_fenced {
             self.drop_future();
+            self.resident.mailbox.close();
+            self.host.fenced(&self.resident);
             return true;
         }
         self.is_stopping |= self.arrivals.is_stopping;
@@ -157,7 +171,7 @@ impl<S: RunHost> RunDriver<S> {
                 }
             }
             RunPhase::Closing(_) => self.close(),
-            RunPhase::New | RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) => {}
+            RunPhase::New | RunPhase::Resuming | RunPhase::Pausing | RunPhase::Ending(_) | RunPhase::Ended(_) => {}
         }
         self.is_stopping && self.is_idle() && self.leave()
     }
@@ -224,6 +238,9 @@ impl<S: RunHost> RunDriver<S> {
             (Answer::Done, RunPhase::Ending(_)) => {
                 self.drop_future();
                 self.resident.mailbox.close();
+                if let RunPhase::Ending(end) = std::mem::replace(&mut self.phase, RunPhase::Running) {
+                    self.phase = RunPhase::Ended(end);
+                }
                 true
             }
             (Answer::Done, RunPhase::Pausing) => {
@@ -268,6 +285,10 @@ impl<S: RunHost> RunDriver<S> {
                 drop(state);
                 return self.end(end);
             }
+            if let Some(input) = state.machine.restart().input().cloned() {
+                drop(state);
+                return self.end(RunEnd::Restarted(input));
+            }
             if self.user.is_restless() {
                 // The future is not quiet yet, and others want their turn. Nothing is delivered before it is quiet.
                 drop(state);
@@ -283,12 +304,17 @@ impl<S: RunHost> RunDriver<S> {
                 }
                 continue;
             }
-            if let Some(sentence) = self.script.strict_trouble(&state.machine) {
+            let turned_back = stuck::turned_back(&state.machine);
+            if let Some(sentence) = turned_back.or_else(|| self.script.strict_trouble(&state.machine)) {
                 drop(state);
                 return self.end(RunEnd::Stuck(sentence));
             }
-            let has_acted = state.act(self.resident.now()) || state.machine.has_deliverable();
+            let has_acted = state.act(self.resident.now()) || state.machine.next_delivery().is_some();
             self.user.add_wakes(state.machine.take_wakes());
+            if let Some(input) = state.machine.restart().input().cloned() {
+                drop(state);
+                return self.end(RunEnd::Restarted(input));
+            }
             if !has_acted && !self.user.has_wakes() {
                 break;
             }
@@ -305,16 +331,23 @@ impl<S: RunHost> RunDriver<S> {
 
     /// Submits what is to be made durable, with a new state if there is one.
     fn flush(&mut self, state: Option<NewState>) {
-        let outgoing = {
+        let (outgoing, seq_before) = {
             let mut locked = self.resident.lock();
             let outgoing = locked.machine.take_outgoing();
-            if outgoing.is_none() && state.is_none() {
-                return;
-            }
-            let none = || Outgoing { seq_before: locked.machine.recorder().seq(), ..Outgoing::default() };
-            outgoing.unwrap_or_else(none)
+            let notices = locked.machine.attempts().take_notices();
+            let seq_before = locked.machine.recorder().seq();
+            drop(locked);
+            notices::report(&self.resident, notices);
+            (outgoing, seq_before)
         };
-        outgoing.entries.iter().for_each(|entry| logs::entry(&self.resident.info, entry));
+        if outgoing.is_none() && state.is_none() {
+            return;
+        }
+        let outgoing = outgoing.unwrap_or_else(|| Outgoing { seq_before, ..Outgoing::default() });
+        for entry in &outgoing.entries {
+            logs::entry(&self.resident.info, entry);
+            meters::entry(&self.resident.info, entry);
+        }
         self.submit(outgoing, state);
     }
 
@@ -327,9 +360,15 @@ impl<S: RunHost> RunDriver<S> {
                 writes.extend(family::notices(&self.resident.info, &locked.machine, state));
             }
         }
+        for write in &mut writes {
+            if let Write::Output(output) = write {
+                (output.num, output.epoch) = (self.resident.info.num, self.epoch);
+            }
+        }
         if self.resident.env.is_paranoid {
             // What was refused before is replaced.
-            self.script.journal.truncate(usize::try_from(seq_before).unwrap_or(usize::MAX));
+            let journal = &mut self.script.journal;
+            journal.truncate(journal.partition_point(|entry| entry.seq <= seq_before));
             self.script.journal.extend(entries.iter().cloned());
         }
         let commit =
@@ -367,6 +406,7 @@ impl<S: RunHost> RunDriver<S> {
 
     fn pause(&mut self, status: Status, wake: Option<Timestamp>) {
         self.phase = RunPhase::Pausing;
+        self.paused_until = wake;
         self.set_timer(None);
         let mut locked = self.resident.lock();
         locked.machine.inbox_mut().take_new();
@@ -397,7 +437,7 @@ impl<S: RunHost> RunDriver<S> {
         state.act(now);
         self.user.add_wakes(state.machine.take_wakes());
         let has_moved = state.machine.recorder().has_outgoing()
-            || state.machine.has_deliverable()
+            || state.machine.next_delivery().is_some()
             || !state.machine.operations().is_quiet()
             || state.machine.inbox().is_held() != was_held;
         let (due, status) = (state.machine.pause().due(), state.machine.pause().status());
@@ -406,8 +446,9 @@ impl<S: RunHost> RunDriver<S> {
             self.phase = RunPhase::Resuming;
             self.host.resuming(&self.resident);
             self.flush(Some(resumed(now)));
-        } else if has_message {
-            // The message has set the stored wake to now, so the wake must be set back to where it was.
+        } else if has_message || due != self.paused_until {
+            // The message has set the stored wake to now, so the wake must be set back to where it was. Or an attempt is
+            // held back for longer than the store says.
             self.host.resuming(&self.resident);
             self.pause(status, due);
         } else {
@@ -443,8 +484,23 @@ impl<S: RunHost> RunDriver<S> {
             self.phase = RunPhase::Closing(end);
             return;
         }
+        if self.unwind(&end) {
+            return;
+        }
         let end = self.check_end(end);
         let end = self.take_last_messages(end);
+        // A cancel may just have been taken.
+        if self.unwind(&end) {
+            return;
+        }
+        let state = self.last_state(&end);
+        meters::run_ended(&self.resident.info, state.status, state.at);
+        self.phase = RunPhase::Ending(end);
+        self.flush(Some(state));
+    }
+
+    /// Returns the state that a run ends with.
+    fn last_state(&self, end: &RunEnd) -> NewState {
         let now = self.resident.now();
         let mut state = NewState {
             status: Status::Completed,
@@ -457,7 +513,8 @@ impl<S: RunHost> RunDriver<S> {
         };
         let cancelled = self.resident.lock().machine.inbox().cancel_reason().map(ToOwned::to_owned);
         match (end.clone(), cancelled) {
-            (RunEnd::Stuck(sentence), _) => {
+            (RunEnd::Stuck(sentence), cancelled) => {
+                let sentence = stuck::with_cancel(sentence, cancelled.as_deref());
                 tracing::warn!(run = self.resident.info.id, "run is stuck: {sentence}");
                 state.status = Status::Stuck;
                 state.note = Some(sentence);
@@ -467,6 +524,10 @@ impl<S: RunHost> RunDriver<S> {
                 state.status = Status::Cancelled;
                 state.note = Some(reason);
                 state.seen = None;
+            }
+            (RunEnd::Restarted(input), _) => {
+                self.resident.lock().machine.restart().record(input, now);
+                (state.status, state.wake, state.seen) = (Status::Running, Some(now), None);
             }
             (RunEnd::Completed(output), None) => {
                 state.outcome = Some(output);
@@ -484,19 +545,34 @@ impl<S: RunHost> RunDriver<S> {
                 state.note = Some(reason);
             }
         }
-        self.phase = RunPhase::Ending(end);
-        self.flush(Some(state));
+        state
+    }
+
+    /// Undoes what the run has done before it ends, if it has to. Returns `true` if that goes on.
+    fn unwind(&mut self, end: &RunEnd) -> bool {
+        let failure = match end {
+            RunEnd::Completed(_) => None,
+            RunEnd::Failed(failure) => Some(failure.to_string()),
+            RunEnd::Terminated(_) | RunEnd::Stuck(_) | RunEnd::Restarted(_) => return false,
+        };
+        let Some(unwinding) = unwinding(&self.resident, failure.as_deref()) else { return false };
+        self.user.unwind(unwinding, end.clone());
+        self.phase = RunPhase::Running;
+        true
     }
 
     /// Takes the messages that were not taken yet. The future is done, so they can only change how the run ends.
     fn take_last_messages(&mut self, end: RunEnd) -> RunEnd {
         let mut state = self.resident.lock();
-        state.machine.take_controls(self.resident.now());
+        if !matches!(end, RunEnd::Restarted(_)) {
+            // After a restart, the next run takes them.
+            state.machine.take_controls(self.resident.now());
+        }
         let terminated = state.machine.inbox().terminate_reason().map(|reason| RunEnd::Terminated(reason.to_owned()));
         drop(state);
         self.flush(None);
         match end {
-            RunEnd::Completed(_) | RunEnd::Failed(_) => terminated.unwrap_or(end),
+            RunEnd::Completed(_) | RunEnd::Failed(_) | RunEnd::Restarted(_) => terminated.unwrap_or(end),
             other => other,
         }
     }
@@ -504,12 +580,18 @@ impl<S: RunHost> RunDriver<S> {
     /// Checks the result of a run. A result that cannot be stored makes the run stuck, and so does one that a replay
     /// would not give.
     fn check_end(&self, end: RunEnd) -> RunEnd {
-        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_))
+        if matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_) | RunEnd::Restarted(_))
             && let Some(sentence) = self.script.strict_trouble(&self.resident.lock().machine)
         {
             return RunEnd::Stuck(sentence);
         }
+        if let RunEnd::Restarted(input) = &end {
+            return self.check_restart(input).map_or_else(RunEnd::Stuck, |()| end);
+        }
         let RunEnd::Completed(output) = &end else { return end };
+        if let Some(sentence) = stuck::turned_back(&self.resident.lock().machine) {
+            return RunEnd::Stuck(sentence);
+        }
         if let Some(sentence) = stuck::too_long(output.len(), self.resident.env.max_payload) {
             return RunEnd::Stuck(sentence);
         }
@@ -520,6 +602,12 @@ impl<S: RunHost> RunDriver<S> {
             Ok(()) => end,
             Err(sentence) => RunEnd::Stuck(sentence),
         }
+    }
+
+    /// Checks the input of a restart, which the next run has to read, and that a replay would restart too.
+    fn check_restart(&self, input: &Payload) -> Result<(), String> {
+        self.script.handler.check(input).map_err(|problem| stuck::bad_restart(&problem))?;
+        if self.resident.env.is_paranoid { self.script.compare_restart(&self.resident) } else { Ok(()) }
     }
 
     fn is_idle(&self) -> bool {
@@ -544,6 +632,14 @@ impl<S: RunHost> RunDriver<S> {
     fn drop_future(&mut self) {
         self.user.drop_future(&self.resident);
     }
+
+    /// Returns how the run ended, if that is durable.
+    fn take_end(&mut self) -> Option<RunEnd> {
+        let RunPhase::Ended(end) = std::mem::replace(&mut self.phase, RunPhase::Running) else { return None };
+        let is_cancelled = matches!(end, RunEnd::Completed(_) | RunEnd::Failed(_));
+        let reason = self.resident.lock().machine.inbox().cancel_reason().map(ToOwned::to_owned);
+        Some(reason.filter(|_| is_cancelled).map_or(end, RunEnd::Terminated))
+    }
 }
 
 /// Returns the state of a run that resumes.
@@ -552,9 +648,10 @@ fn resumed(at: Timestamp) -> NewState {
 }
 
 impl<S: RunHost + Unpin> Future for RunDriver<S> {
-    type Output = ();
+    /// How the run ended, if it did.
+    type Output = Option<RunEnd>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if matches!(this.phase, RunPhase::New) {
             this.begin();
@@ -566,7 +663,7 @@ impl<S: RunHost + Unpin> Future for RunDriver<S> {
             }
             is_due = false;
             if this.turn() {
-                return Poll::Ready(());
+                return Poll::Ready(this.take_end());
             }
             if this.user.is_woken() && matches!(this.phase, RunPhase::Running) {
                 // Others want their turn. This run continues right after.
@@ -585,6 +682,7 @@ impl<S: RunHost> Drop for RunDriver<S> {
         self.resident.mailbox.close();
         self.set_timer(None);
         self.drop_future();
+        self.user.drop_undos(&self.resident);
         self.host.gone(&self.resident);
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct CallContext {
     pub(crate) outbox: Outbox,
     pub(crate) id: Name,
     pub(crate) key: String,
+    /// The name of the handler.
+    pub(crate) handler: &'static str,
     pub(crate) attempt: u32,
     /// Whether the caller waits for the return value.
     pub(crate) is_asked: bool,
@@ -42,6 +44,7 @@ impl CallContext {
             outbox: Outbox::new(env),
             id: id.clone(),
             key,
+            handler: call.handler.as_str(),
             attempt: call.attempt,
             is_asked: matches!(
                 call.event.as_ref().map(|inbound| &inbound.message),

@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::context::{CallContext, CallTimes};
 use super::outbox::{HandlerEnv, HandlerRequests};
 use crate::error::{BoxError, Error, failure_of, find, is_permanent};
+use crate::instance::layers::{self, FailedBody, Observed, ObservedHandler};
 use crate::instance::panics;
 
 /// An async function that handles a call. It takes a context, and an event if the call is for one.
@@ -300,7 +301,8 @@ impl PoolCall {
         };
         let at = CallTimes { created: self.pushed_at, started: self.started_at };
         let key = format!("{}/{}/{pos}", self.id, self.handler);
-        CallContext::new(self.env.clone(), &self.id, key, (&call, &Record::default()), at)
+        let context = CallContext::new(self.env.clone(), &self.id, key, (&call, &Record::default()), at);
+        CallContext { handler: self.handler, ..context }
     }
 }
 
@@ -338,32 +340,62 @@ pub(crate) async fn run(
 }
 
 async fn attempt(mut work: HandlerFuture, call_policy: &CallPolicy, context: &CallContext) -> Result<Payload, Failure> {
-    let working = std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx));
-    let result = match call_policy.timeout {
-        None => working.await,
-        Some(limit) => {
-            let too_long = std::pin::pin!(context.outbox.deadline(context.started_at.after(limit)));
-            match select(working, too_long).await {
-                Either::Left((result, _)) => result,
-                Either::Right(_) => {
-                    Err(Failure::new(Cause::Timeout, format!("timed out after {}", duration::text(limit))))
-                }
-            }
-        }
+    let result = match context.outbox.env().layers.is_empty() {
+        true => in_time(handle(&mut work, call_policy), call_policy, context).await.map_err(|failed| failed.failure),
+        false => in_time(layered(&mut work, call_policy, context), call_policy, context).await,
     };
     // Dropping what it holds may panic too.
     let dropped = panics::catch(|| drop(work));
-    match (result, dropped) {
-        (Ok(Ok(answer)), Ok(())) => {
-            let (bytes, max_bytes) = (answer.len(), context.outbox.env().max_payload);
-            if context.is_asked && bytes > max_bytes {
-                let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, max_bytes };
-                return Err(Failure::new(Cause::Output, problem.to_string()).permanent());
-            }
-            Ok(answer)
+    let answer = result.and_then(|answer| dropped.map(|()| answer))?;
+    let (bytes, max_bytes) = (answer.len(), context.outbox.env().max_payload);
+    if context.is_asked && bytes > max_bytes {
+        let problem = Error::PayloadTooLarge { what: "the answer".to_owned(), bytes, max_bytes };
+        return Err(Failure::new(Cause::Output, problem.to_string()).permanent());
+    }
+    Ok(answer)
+}
+
+/// Runs a handler, and decides what its error means.
+async fn handle(work: &mut HandlerFuture, call_policy: &CallPolicy) -> Result<Payload, FailedBody> {
+    match std::future::poll_fn(|cx| panics::poll(work.as_mut(), cx)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(FailedBody { failure: failure(&error, call_policy), error }),
+        Err(panic) => Err(panic.into()),
+    }
+}
+
+/// Runs a handler with the layers around it.
+async fn layered(
+    work: &mut HandlerFuture,
+    call_policy: &CallPolicy,
+    context: &CallContext,
+) -> Result<Payload, Failure> {
+    let call = ObservedHandler {
+        kind: JobKind::of(&context.id).unwrap_or(JobKind::Task),
+        job: context.job_name(),
+        instance: context.own_id(),
+        handler: context.handler,
+        attempt: context.attempt,
+        idempotency_key: &context.key,
+    };
+    let handling = handle(work, call_policy);
+    let mut around = std::pin::pin!(layers::around(&context.outbox.env().layers, Observed::Handler(&call), handling));
+    std::future::poll_fn(|cx| panics::poll(around.as_mut(), cx)).await.flatten()
+}
+
+/// Waits for an attempt, at most as long as it may take.
+async fn in_time<E: From<Failure>>(
+    working: impl Future<Output = Result<Payload, E>>,
+    call_policy: &CallPolicy,
+    context: &CallContext,
+) -> Result<Payload, E> {
+    let Some(limit) = call_policy.timeout else { return working.await };
+    let too_long = std::pin::pin!(context.outbox.deadline(context.started_at.after(limit)));
+    match select(std::pin::pin!(working), too_long).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => {
+            Err(Failure::new(Cause::Timeout, format!("timed out after {}", duration::text(limit))).into())
         }
-        (Ok(Err(error)), _) => Err(failure(&error, call_policy)),
-        (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }
 }
 

@@ -7,6 +7,7 @@ use outlive_core::id::{Epoch, Name};
 use outlive_core::job::Planned;
 use outlive_core::kind::JobKind;
 use outlive_core::message::Message;
+use outlive_core::origin::RunOrigin;
 use outlive_core::payload::Payload;
 use outlive_core::queue::{PushTarget, PushWrite};
 use outlive_core::store::commit::{self, OnConflict, Write};
@@ -19,6 +20,7 @@ use crate::instance::codec::encode;
 use crate::instance::env::Env;
 use crate::instance::random::RandomSource;
 use crate::instance::target::{Target, run_id};
+use crate::instance::traces;
 
 /// The environment of handlers.
 pub(crate) struct HandlerEnv {
@@ -136,6 +138,7 @@ impl Outbox {
             id: run_id(id)?,
             workflow,
             input,
+            origin: RunOrigin::traced(self.env.shared.origin.as_ref(), traces::current()),
             seed: random.number(),
             tags: Default::default(),
             at: now,

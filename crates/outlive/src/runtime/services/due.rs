@@ -63,6 +63,11 @@ impl DueQueue {
         self.claims().is_empty()
     }
 
+    /// Returns how many instances wait for a place.
+    pub(crate) fn len(&self) -> usize {
+        self.claims().len()
+    }
+
     /// Returns `true` if there is room for this many more.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.claims().has_room(more)
@@ -151,7 +156,7 @@ impl DueQueue {
             return;
         }
         let (num, has_recorded) = match (write, answer) {
-            (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) => (commit.num, !commit.entries.is_empty()),
+            (Write::Commit(commit), Answer::Done | Answer::DoneWith(_)) => (commit.num, commit.is_progress()),
             (Write::Turn(turn), Answer::DoneWith(_)) if !turn.lifecycle.is_empty() => (turn.num, true),
             _ => return,
         };

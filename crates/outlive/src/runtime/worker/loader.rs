@@ -4,19 +4,23 @@ mod jobs;
 
 use std::sync::Arc;
 
-use outlive_core::journal::Entry;
+use outlive_core::journal::{Entry, EntryKind};
 use outlive_core::kind::JobKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::payload::Payload;
 use outlive_core::status::Status;
+use outlive_core::store::beginning::Beginning;
 use outlive_core::store::commit::{Claimed, Commit, NewState, Write};
 use outlive_core::workflow::{DEADLINE_PASSED, Machine, Mode};
+use tokio::task::AbortHandle;
 
 use crate::instance::info::Info;
+use crate::instance::layers::{self, ObservedRun};
 use crate::instance::mailbox::Mailbox;
+use crate::instance::meters;
 use crate::instance::resident::ResidentRun;
 use crate::runtime::committer::WriteReply;
-use crate::runtime::drivers::run::{Begin, RunDriver, Script};
+use crate::runtime::drivers::run::{Begin, RunDriver, RunEnd, Script};
 use crate::runtime::registry::{Registered, Registry};
 use crate::runtime::services::Services;
 use crate::runtime::{family, stuck};
@@ -35,13 +39,15 @@ impl Loader {
             return self.bring_back_job(claimed);
         }
         let Claimed { is_first, had_paused, instance, journal, inbox } = claimed;
-        let info = Info::of(&instance);
         let (journal, inbox) = match (journal, inbox) {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
+                let info = Info::of(&instance, &Beginning::of(&instance, &[]));
                 return self.set_aside(info, Status::Stuck, stuck::damaged(&problem), 0);
             }
         };
+        let beginning = Beginning::of(&instance, &journal);
+        let info = Info::of(&instance, &beginning);
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.blamed > self.max_recoveries {
             self.services.due.admit_all();
@@ -58,8 +64,13 @@ impl Loader {
         }
         let is_held = instance.status == Status::Paused;
         // What follows the last outcome is certainly repeated if the run had paused, and may be if the process died.
-        let new_from = if is_first { 0 } else { seq + u64::from(had_paused) };
-        self.spawn(info, Brought { input: instance.input, journal, inbox, is_held, new_from });
+        let is_new = match &journal[..] {
+            [] => is_first,
+            [only] => only.kind == EntryKind::Restarted,
+            _ => false,
+        };
+        let new_from = if is_new { 0 } else { seq + u64::from(had_paused) };
+        self.spawn(info, Brought { input: beginning.input, journal, inbox, is_held, new_from });
     }
 
     pub(super) fn spawn(&self, info: Info, brought: Brought) {
@@ -71,7 +82,7 @@ impl Loader {
             return self.set_aside(info, Status::Stuck, sentence, seq);
         };
         let mut machine = match Machine::new(Mode::Live, info.seed, info.started_at, &journal) {
-            Ok(machine) => machine.with_deadline(info.deadline),
+            Ok(machine) => machine.with_limits(info.deadline, self.services.env.max_entries),
             Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
         };
         machine.inbox_mut().receive_all(inbox);
@@ -84,20 +95,24 @@ impl Loader {
         if self.services.is_stopping() {
             resident.mailbox.post(|arrivals| arrivals.is_stopping = true);
         }
+        meters::execution(&resident.info.workflow, new_from > 0);
         let services = self.services.clone();
         let journal = if self.services.env.is_paranoid { journal } else { Vec::new() };
         let Registered { handler, is_strict } = registered;
         let script = Script { handler, is_strict, input, journal };
         let begin = Begin { script, epoch: self.services.epoch, new_from };
-        // With a cooperative budget, tokio's own macros would wake the run from outside.
-        let task = tokio::spawn(tokio::task::unconstrained(RunDriver::new(resident, services, begin)));
-        self.services.residency.set_abort(num, task.abort_handle());
+        let abort = match services.env.layers.is_empty() {
+            true => spawn(RunDriver::new(resident, services, begin)),
+            false => spawn(observed(resident, services, begin)),
+        };
+        self.services.residency.set_abort(num, abort);
     }
 
     /// Ends a run that is not loaded into memory, or marks it stuck.
     fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
         self.services.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
+        meters::run_ended(&info, status, self.services.now());
         let state = NewState {
             status,
             wake: None,
@@ -117,6 +132,21 @@ impl Loader {
         let reply = WriteReply::Run { mailbox: Arc::new(Mailbox::default()), seq: 0, has_state: true };
         self.services.committer.submit(Write::Commit(commit), reply);
     }
+}
+
+/// Starts the task of a run.
+fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> AbortHandle {
+    // With a cooperative budget, tokio's own macros would wake the run from outside.
+    tokio::spawn(tokio::task::unconstrained(task)).abort_handle()
+}
+
+/// Drives a run with the layers around its execution.
+async fn observed(resident: Arc<ResidentRun>, services: Arc<Services>, begin: Begin) {
+    let (run, layers) = (resident.clone(), &services.env.clone().layers);
+    let seen = ObservedRun { info: &run.info, number: run.info.num.0, is_replay: begin.new_from > 0 };
+    let exits = layers::begin(layers, &seen);
+    let end = RunDriver::new(resident, services, begin).await;
+    layers::end(exits, &run.info, &RunEnd::exit(end.as_ref()));
 }
 
 /// What a run is loaded with.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use outlive_core::event::Event;
 use outlive_core::id::InstanceNum;
+use outlive_core::journal::EntryKind;
 use outlive_core::message::{Inbound, Message};
 use outlive_core::queue::{PushTarget, PushWrite, Spot};
 use outlive_core::status::Status;
-use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, OnConflict, SendWrite, StartWrite, Write};
+use outlive_core::store::commit::{Answer, Claim, Claimed, Commit, OnConflict, Reopen, SendWrite, StartWrite, Write};
 
 use super::Worker;
 use super::loader::Brought;
@@ -58,22 +59,19 @@ impl WriteListener for Worker {
                 }
             }
             (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
-            (Write::Reopen(reopen), Answer::Done) => {
-                // It is due now, but only the store knows its number.
-                let (services, id) = (Arc::downgrade(&self.services), reopen.id.clone());
-                tokio::spawn(async move {
-                    let Some(services) = services.upgrade() else { return };
-                    if let Ok(Some(instance)) = services.store.instance(&id).await {
-                        services.due.add(instance.num);
-                    }
-                });
+            (Write::Rewind(rewind), Answer::DoneWith(answers)) => {
+                self.services.residency.renew(rewind.num);
+                self.services.queue_due(rewind.num);
+                self.carried(&rewind.writes, answers);
             }
+            (Write::Fork(_), Answer::Started { num, .. }) => self.services.queue_due(*num),
+            (Write::Reopen(reopen), Answer::Done) => self.reopened(reopen),
             (Write::Commit(commit), Answer::Done) => self.committed(commit),
             (Write::Commit(commit), Answer::DoneWith(answers)) => {
                 self.committed(commit);
                 self.carried(&commit.writes, answers);
             }
-            _ => {}
+            (other, _) => self.gave(other),
         }
     }
 
@@ -96,11 +94,38 @@ impl Worker {
         writes.iter().zip(answers).for_each(|(write, answer)| self.written(write, answer));
     }
 
+    /// Notifies those who wait for what a run gives out.
+    fn gave(&self, write: &Write) {
+        if let Write::Output(output) = write {
+            self.services.waiters.changed(output.num);
+        }
+    }
+
+    fn reopened(&self, reopen: &Reopen) {
+        if let Some(num) = reopen.num {
+            return self.services.queue_due(num);
+        }
+        // It is due now, but only the store knows its number.
+        let (services, id) = (Arc::downgrade(&self.services), reopen.id.clone());
+        tokio::spawn(async move {
+            let Some(services) = services.upgrade() else { return };
+            if let Ok(Some(instance)) = services.store.instance(&id).await {
+                services.due.add(instance.num);
+            }
+        });
+    }
+
     fn committed(&self, commit: &Commit) {
         if let Some(state) = commit.state.as_ref().filter(|state| RunOutcome::is_in(state.status)) {
             // A later claim, after a retry, loads a new copy.
             self.services.residency.retire(commit.num);
             self.services.waiters.notify(commit.num, state);
+            self.services.waiters.changed(commit.num);
+        }
+        if commit.entries.last().is_some_and(|last| last.kind == EntryKind::Restarted) {
+            // The next run is loaded like any other that is due: its input and its messages are in the store.
+            self.services.residency.retire(commit.num);
+            self.services.queue_due(commit.num);
         }
     }
 
@@ -150,12 +175,14 @@ impl Worker {
         let info = Info {
             id: start.id.to_string(),
             workflow: start.workflow.to_string(),
+            run_number: 1,
             started_at: start.at,
             tags: start.tags.clone(),
             deadline: start.deadline,
             num,
             seed: start.seed,
             parent: start.parent.clone().map(Box::new),
+            origin: start.origin.clone(),
         };
         self.loader.spawn(info, Brought::new(start.input.clone()));
     }

@@ -55,7 +55,8 @@ impl<'a> FollowView<'a> {
     ) -> Result<Self, CliError> {
         if !out.is_json() {
             let children = run.children().count().await?;
-            out.line(format!("{}\n", run_details::of(info, &children, fit)))?;
+            let published = run.values().await?;
+            out.line(format!("{}\n", run_details::of(info, &children, &published, fit)))?;
         }
         if !info.status.is_ended() && store.is_executed() == Some(false) {
             out.note(&format!("{NOBODY}, so the run does not continue until one does"));

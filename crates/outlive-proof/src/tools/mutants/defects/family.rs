@@ -69,9 +69,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "An effect that was refused is recorded as sent. Breaks P2.",
         edits: &[Edit {
             file: EFFECT,
-            original: "entry.kind = EntryKind::SendRefused;",
+            original: "entry.kind = refused_as;",
             replacement: r#"if !crate::defect::is_on("RefusedAsSent") {
-                    entry.kind = EntryKind::SendRefused;
+                    entry.kind = refused_as;
                 }"#,
         }],
     },

@@ -188,8 +188,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         edits: &[
             Edit {
                 file: ROW,
-                original: "if !commit.entries.is_empty() {",
-                replacement: r#"if !commit.entries.is_empty() && !crate::defect::is_on("ProgressUncounted") {"#,
+                original: "if commit.is_progress() {",
+                replacement: r#"if commit.is_progress() && !crate::defect::is_on("ProgressUncounted") {"#,
             },
             Edit {
                 file: ROW,

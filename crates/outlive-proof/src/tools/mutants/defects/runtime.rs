@@ -105,12 +105,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         breaks: "A cancel that is pending when the code ends is not taken. Breaks P4.",
         edits: &[Edit {
             file: DRIVE,
-            original: r"state.machine.take_controls(self.resident.now());
-        let terminated",
-            replacement: r#"if !outlive_core::defect::is_on("LastCancelDropped") {
-            state.machine.take_controls(self.resident.now());
-        }
-        let terminated"#,
+            original: "            state.machine.take_controls(self.resident.now());",
+            replacement: r#"            if !outlive_core::defect::is_on("LastCancelDropped") {
+                state.machine.take_controls(self.resident.now());
+            }"#,
         }],
     },
     Defect {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use outlive_core::id::Name;
 use outlive_core::job::{Dispatch, End, EventJudge, Fate, Finished, Handling};
+use outlive_core::kind::JobKind;
 use outlive_core::queue::{Dead, Queued};
 use outlive_core::store::commit::Write;
 use outlive_core::time::Timestamp;
 use tracing::Instrument;
 
 use crate::instance::logs;
+use crate::instance::meters::{self, HandlerMeasure};
 use crate::runtime::handlers::{CallEnded, CallPolicy, Calling, HandlerEnv, PoolCall, PoolHandlers};
 
 /// Calls the handlers of a pool. Shared by all of its calls.
@@ -32,6 +34,7 @@ impl PoolCaller {
         };
         async move {
             let CallEnded { end, writes } = calling.instrument(span).await;
+            self.measure("execute", &end, call.began);
             let mut finished = self.judge.decide(call.events, end, call.began, self.now());
             finished.writes = writes;
             if !matches!(call.handling, Handling::Bury(_)) {
@@ -79,13 +82,22 @@ impl PoolCaller {
             pushed_at: queued.at,
             started_at: self.now(),
         };
-        let span = logs::job(self.id.as_str(), "on_dead", 1);
+        let (span, began) = (logs::job(self.id.as_str(), "on_dead", 1), input.started_at);
         let Some(calling) = span.in_scope(|| self.handlers.dead(input, dead)) else { return Vec::new() };
         let CallEnded { end, writes } = calling.instrument(span).await;
+        self.measure("on_dead", &end, began);
         if let End::Failed(failure) = end {
             logs::handler_failed(self.id.as_str(), "on_dead", 1, &failure);
         }
         writes
+    }
+
+    fn measure(&self, handler: &'static str, end: &End, began: Timestamp) {
+        meters::handler(handler, || HandlerMeasure {
+            job: JobKind::job_of(&self.id).to_string(),
+            is_ok: matches!(end, End::Done(_)),
+            took: self.now().since(began),
+        });
     }
 
     /// Logs failures and dead letters.

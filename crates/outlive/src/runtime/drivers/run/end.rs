@@ -4,19 +4,36 @@ use outlive_core::failure::Failure;
 use outlive_core::payload::Payload;
 
 use crate::error::{BoxError, failure_of};
+#[cfg(feature = "tokio")]
+use crate::instance::layers::RunExit;
 use crate::instance::panics;
 use crate::runtime::stuck;
 
 /// How a run ends.
 #[derive(Clone)]
-pub(super) enum RunEnd {
+pub(crate) enum RunEnd {
     Completed(Payload),
     Failed(Failure),
     Terminated(String),
     Stuck(String),
+    /// It continues with a fresh journal and this input.
+    Restarted(Payload),
 }
 
 impl RunEnd {
+    /// Returns how layers see the end of an execution; `None` if the run has only left memory.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn exit(end: Option<&Self>) -> RunExit<'_> {
+        match end {
+            Some(Self::Completed(_)) => RunExit::Completed,
+            Some(Self::Failed(failure)) => RunExit::Failed(failure),
+            Some(Self::Terminated(_)) => RunExit::Cancelled,
+            Some(Self::Stuck(sentence)) => RunExit::Stuck(sentence),
+            Some(Self::Restarted(_)) => RunExit::Restarted,
+            None => RunExit::Left,
+        }
+    }
+
     /// Converts what the user's future returned, or its panic.
     pub(super) fn of(returned: Result<Result<Payload, BoxError>, Failure>) -> Self {
         match returned {

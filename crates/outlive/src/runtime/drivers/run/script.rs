@@ -37,6 +37,11 @@ impl Script {
         replay::compare_result(&*self.handler, live, &self.input, &self.journal, output)
     }
 
+    /// Checks that a copy of a run restarts where the run does.
+    pub(super) fn compare_restart(&self, live: &Arc<ResidentRun>) -> Result<(), String> {
+        replay::compare_restart(&*self.handler, live, &self.input, &self.journal)
+    }
+
     /// Returns what is wrong with a strict run that has reached the end of its journal.
     pub(super) fn strict_trouble(&self, machine: &Machine) -> Option<String> {
         if self.is_strict { stuck::strict(machine, &machine.operations().outstanding()) } else { None }

@@ -4,10 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use outlive_core::failure::Failure;
+use outlive_core::payload::Payload;
 use outlive_core::workflow::Slot;
 
 use super::end::RunEnd;
 use super::script::Script;
+use crate::ctx::Unwinding;
+use crate::error::BoxError;
 use crate::instance::logs;
 use crate::instance::panics;
 use crate::instance::polls::ROUND;
@@ -22,6 +26,8 @@ pub(super) const TURNS_MAX: u32 = 256;
 pub(super) struct UserFuture {
     /// `None` once the run has ended or left memory.
     future: Option<WorkflowFuture>,
+    /// How the workflow function ended, while the run undoes what it has done.
+    ended: Option<Box<RunEnd>>,
     run_waker: Arc<RunWaker>,
     waker: Waker,
     /// Whether the future needs a poll.
@@ -53,6 +59,7 @@ impl UserFuture {
         let run_waker = RunWaker::new(resident);
         Self {
             future: None,
+            ended: None,
             waker: Waker::from(run_waker.clone()),
             run_waker,
             is_woken: true,
@@ -109,13 +116,22 @@ impl UserFuture {
             }
             let mut poll = || resident.polling(|| panics::poll(future.as_mut(), cx));
             match if self.is_replay { resident.env.silence.keep(poll) } else { poll() } {
-                Poll::Ready(returned) => return Some(RunEnd::of(returned)),
+                Poll::Ready(returned) => return Some(end_of(self.ended.take(), returned)),
                 Poll::Pending if self.run_waker.take() => resident.lock().regions.end_poll(),
                 Poll::Pending => return None,
             }
         }
         self.is_woken = true;
         None
+    }
+
+    /// Undoes what the run has done, after its function has ended.
+    pub(super) fn unwind(&mut self, unwinding: Unwinding, ended: RunEnd) {
+        self.future = Some(Box::pin(async move {
+            unwinding.await;
+            Ok(Payload::recorded("null"))
+        }));
+        (self.ended, self.is_woken) = (Some(Box::new(ended)), true);
     }
 
     /// Wakes the next operation whose body can continue, or that the machine wants polled. One per poll, so that each
@@ -148,7 +164,7 @@ impl UserFuture {
     #[inline]
     pub(super) fn deliver_next(&mut self, state: &mut ResidentState) -> Option<WakeUp> {
         let is_owing = self.polls_besides != 0 || state.regions.has_debts();
-        if is_owing && state.machine.has_deliverable() {
+        if is_owing && state.machine.next_delivery().is_some() {
             if state.is_sequential(&self.run_waker, &self.waker) {
                 state.regions.forgive();
                 self.polls_besides = 0;
@@ -196,9 +212,25 @@ impl UserFuture {
         }
     }
 
+    /// Drops the undos that are left, which may hold the run. They are user code as well.
+    pub(super) fn drop_undos(&mut self, resident: &ResidentRun) {
+        let undos = resident.lock().undos.take();
+        if let Err(panic) = self.span.in_scope(|| panics::catch(|| drop(undos))) {
+            tracing::warn!(run = resident.info.id, "dropped undo {panic}");
+        }
+    }
+
     /// Returns `true` if something still holds a waker of the run though its future is gone.
     pub(super) fn is_awaited_elsewhere(&self, resident: &ResidentRun) -> bool {
         resident.lock().forget_wakers();
         Arc::strong_count(&self.run_waker) > 2
+    }
+}
+
+/// Returns how the run ends: as its function did, once everything is undone.
+fn end_of(ended: Option<Box<RunEnd>>, returned: Result<Result<Payload, BoxError>, Failure>) -> RunEnd {
+    match (ended, returned) {
+        (Some(ended), Ok(_)) => *ended,
+        (_, returned) => RunEnd::of(returned),
     }
 }

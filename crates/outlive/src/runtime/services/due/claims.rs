@@ -61,6 +61,10 @@ impl Claims {
         self.waiting.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns `true` if there is room for this many more.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.waiting.len() + more <= CLAIMS_MAX

@@ -12,6 +12,7 @@ use outlive_core::store::query::Instance;
 
 use super::Loader;
 use crate::instance::mailbox::Mailbox;
+use crate::instance::meters;
 use crate::runtime::committer::WriteReply;
 use crate::runtime::drivers::job::JobDriver;
 use crate::runtime::drivers::pool::{PoolCaller, PoolDriver};
@@ -134,6 +135,7 @@ impl Loader {
     fn set_job_aside(&self, instance: &Instance, note: String) {
         self.services.unreserve(1);
         tracing::warn!(job = instance.id.as_str(), "job is stuck: {note}");
+        meters::stuck(instance.workflow.as_str());
         let reason = Some(note.clone().into());
         let at = self.services.now();
         let record = LifecycleRecord::new(LifecycleRecordKind::JobStuck, at)
