@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive_core::store::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
-use crate::still::log_of;
+use crate::unchanged_file::log_of;
 
 /// How long a statement waits for another process to unlock the file.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);

@@ -30,8 +30,8 @@ mod place;
 mod read;
 mod row;
 mod schema;
-mod still;
 mod store;
+mod unchanged_file;
 mod watch;
 mod write;
 

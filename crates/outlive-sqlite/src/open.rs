@@ -16,7 +16,7 @@ use crate::error::{self, BUSY_MAX};
 use crate::home;
 use crate::place;
 use crate::schema::{self, Content};
-use crate::still::Still;
+use crate::unchanged_file::UnchangedFile;
 
 /// The oldest supported SQLite. Earlier versions can corrupt a file that two connections write and checkpoint
 /// (sqlite.org/wal.html#walresetbug).
@@ -225,7 +225,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<WriterConnection,
 pub(crate) struct ReaderConnection {
     pub(crate) connection: Connection,
     /// The file as it was when opened, if SQLite reads it as immutable.
-    pub(crate) still: Option<Still>,
+    pub(crate) unchanged: Option<UnchangedFile>,
 }
 
 /// Opens a reading connection.
@@ -248,13 +248,13 @@ fn reading(path: &Path, options: &Options) -> Result<ReaderConnection, Error> {
             if options.is_view
                 && matches!(e.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) =>
         {
-            let still = Still::of(path).ok_or_else(|| error::unreadable_log(path, &e))?;
+            let unchanged = UnchangedFile::of(path).ok_or_else(|| error::unreadable_log(path, &e))?;
             let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            let connection = connect(still.uri().as_ref(), access, options)?;
-            Ok(ReaderConnection { connection, still: Some(still) })
+            let connection = connect(unchanged.uri().as_ref(), access, options)?;
+            Ok(ReaderConnection { connection, unchanged: Some(unchanged) })
         }
         // The next read meets any other error again, and reports it.
-        _ => Ok(ReaderConnection { connection, still: None }),
+        _ => Ok(ReaderConnection { connection, unchanged: None }),
     }
 }
 

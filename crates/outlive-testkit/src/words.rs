@@ -249,7 +249,7 @@ pub(crate) fn of_answer(answer: &Answer) -> String {
         Answer::Pushed { positions, .. } => format!("events {}", numbers(positions)),
         Answer::DoneWith(answers) if answers.is_empty() => "done".to_owned(),
         Answer::DoneWith(answers) => answers.iter().map(of_answer).collect::<Vec<_>>().join(", "),
-        Answer::Buried { count, .. } => format!("{count} dead letters"),
+        Answer::DeadLettersResolved { count, .. } => format!("{count} dead letters"),
         Answer::Trimmed(count) => format!("{count} events"),
         Answer::Refused(Refusal::NotFound) => "refused: no such instance".to_owned(),
         Answer::Refused(Refusal::Status(status)) => format!("refused: it is {status}"),

@@ -483,7 +483,7 @@ pub enum Answer {
         refusal: Refusal,
     },
     /// Result of retrying or discarding dead letters.
-    Buried {
+    DeadLettersResolved {
         /// The number of dead letters.
         count: u64,
         /// The instances that received them again, each one once.
@@ -518,7 +518,7 @@ impl Answer {
         match self {
             Self::Sent { num: whose, is_new, .. } => *whose == num && *is_new,
             Self::Pushed { num: whose, positions, .. } => *whose == num && positions.iter().any(|pos| *pos > 0),
-            Self::Buried { nums, .. } => nums.contains(&num),
+            Self::DeadLettersResolved { nums, .. } => nums.contains(&num),
             _ => false,
         }
     }

@@ -67,7 +67,7 @@ fn name_of_call(call: &Dispatch) -> String {
     let how = match &call.handling {
         Handling::Execute => "",
         Handling::Fail(_) => "fail ",
-        Handling::Bury(_) => "bury ",
+        Handling::GiveUp(_) => "give up ",
     };
     format!("{how}{}", names.join("+"))
 }
@@ -210,7 +210,7 @@ impl Stage {
             place.and_then(|place| self.running.remove(place)).unwrap_or_else(|| panic!("{name} is not running"));
         let end = match call.handling {
             Handling::Execute => end,
-            Handling::Fail(failure) | Handling::Bury(failure) => End::Failed(failure),
+            Handling::Fail(failure) | Handling::GiveUp(failure) => End::Failed(failure),
         };
         let mut finished = self.pool.judge().decide(call.events, end, call.began, at(self.now));
         finished.writes = writes;
@@ -598,10 +598,10 @@ fn deadly_event_is_given_up_after_too_many_crashes() {
         // Two crashes are too many.
         &["fail deadly"],
         // `on_dead` does not survive it either.
-        &["bury deadly"],
+        &["give up deadly"],
     ];
     assert_eq!(lives, expected);
-    assert_eq!(stage.end("bury deadly", done()), ["a"], "it is blamed for a crash, so it runs alone");
+    assert_eq!(stage.end("give up deadly", done()), ["a"], "it is blamed for a crash, so it runs alone");
     assert_eq!(stage.end("a", done()), ["b"]);
     assert_eq!(stage.dead(), [("deadly".to_owned(), 1)]);
     assert!(stage.dead[0].failure.as_str().contains("the process died 3 times"), "{:?}", stage.dead[0].failure);

@@ -53,7 +53,7 @@ pub(super) const RULES: [Rule; 16] = [
         kind: FindingKind::Mark,
         question: "SELECT NULL, CASE WHEN value IS NULL THEN 'the mark \"' || wanted || '\" is missing' ELSE \
                  'the mark \"' || wanted || '\" is ' || value || ', but ' || used || ' is in use' END \
-             FROM (SELECT 'schema' AS wanted, 4 AS used \
+             FROM (SELECT 'schema' AS wanted, 6 AS used \
                  UNION ALL SELECT 'epoch', (SELECT max(owner) FROM instance WHERE owner <> 0) \
                  UNION ALL SELECT 'num', (SELECT max(num) FROM (SELECT max(num) AS num FROM instance UNION ALL SELECT max(num) FROM gone)) \
                  UNION ALL SELECT 'pushed', NULL \

@@ -175,7 +175,7 @@ impl Search {
         let prefix = filter.id_prefix.as_ref().filter(|prefix| !prefix.is_empty());
         Self {
             filter: filter.clone(),
-            scan: Scan::of(filter, By::best(filter)),
+            scan: Scan::of(filter, ScanKey::best(filter)),
             ids: prefix.map_or(Ids::Any, |prefix| Ids::Gathering {
                 from: prefix.clone(),
                 until: past_prefix(prefix),
@@ -218,7 +218,7 @@ impl Search {
             _ => {
                 let mut nums = std::mem::take(nums);
                 nums.sort_unstable();
-                self.ids = Ids::Gathered(Scan::of(&self.filter, By::Num), nums);
+                self.ids = Ids::Gathered(Scan::of(&self.filter, ScanKey::Num), nums);
             }
         }
         Ok(())
@@ -311,7 +311,7 @@ struct Scan {
 
 /// The condition that narrows a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum By {
+enum ScanKey {
     /// One number.
     Num,
     /// The first tag of the filter.
@@ -323,7 +323,7 @@ enum By {
     All,
 }
 
-impl By {
+impl ScanKey {
     fn best(filter: &Filter) -> Self {
         match filter.statuses.as_slice() {
             _ if filter.parent.is_some() => Self::Parent,
@@ -336,7 +336,7 @@ impl By {
 }
 
 impl Scan {
-    fn of(filter: &Filter, by: By) -> Self {
+    fn of(filter: &Filter, by: ScanKey) -> Self {
         let mut values = Vec::new();
         let from = from(filter, by, &mut values);
         let tests = tests(filter, &mut values);
@@ -344,8 +344,8 @@ impl Scan {
         // The tests come first in the SQL but their values last, so parameters are numbered.
         let (below, limit) = (values.len() + 1, values.len() + 2);
         let (num, is) = match by {
-            By::Tag => ("tag.num", "<"),
-            By::Num => ("instance.num", "="),
+            ScanKey::Tag => ("tag.num", "<"),
+            ScanKey::Num => ("instance.num", "="),
             _ => ("instance.num", "<"),
         };
         let sql =
@@ -355,22 +355,22 @@ impl Scan {
 }
 
 /// Returns the table, and the condition that one of its indexes satisfies in order of instance number.
-fn from(filter: &Filter, by: By, values: &mut Vec<Value>) -> &'static str {
+fn from(filter: &Filter, by: ScanKey, values: &mut Vec<Value>) -> &'static str {
     match by {
-        By::Num | By::All => "instance WHERE",
-        By::Tag => {
+        ScanKey::Num | ScanKey::All => "instance WHERE",
+        ScanKey::Tag => {
             values.extend(filter.tags.iter().take(1).flat_map(|(key, value)| [key, value]).cloned().map(Value::Text));
             "tag LEFT JOIN instance USING (num) WHERE tag.key = ?1 AND tag.value = ?2 AND"
         }
-        By::Parent => {
+        ScanKey::Parent => {
             values.extend(filter.parent.map(|num| Value::Integer(num.0.cast_signed())));
             "instance WHERE parent = ?1 AND parent IS NOT NULL AND"
         }
-        By::Status => {
+        ScanKey::Status => {
             values.extend(filter.statuses.first().map(|kind| Value::Integer(kind.code().into())));
             "instance WHERE status = ?1 AND status <> 4 AND"
         }
-        By::Workflow => {
+        ScanKey::Workflow => {
             values.extend(filter.workflow.clone().map(Value::Text));
             "instance WHERE workflow = ?1 AND"
         }
@@ -516,11 +516,11 @@ mod tests {
     fn id_and_tag_indexes_are_used_as_ordered_ranges() {
         let connection = store(3, &["rare"]);
         let filter = Filter::runs().id_prefix("rare").tag("shop", "paris").workflow("checkout");
-        let by_tag = Scan::of(&filter, By::best(&filter)).sql;
+        let by_tag = Scan::of(&filter, ScanKey::best(&filter)).sql;
         for (sql, says) in [
             (IDS.to_owned(), "COVERING INDEX sqlite_autoindex_instance_1 (id>? AND id<?)"),
             (by_tag, "SEARCH tag USING PRIMARY KEY (key=? AND value=? AND num<?)"),
-            (Scan::of(&filter, By::Num).sql, "SEARCH instance USING INTEGER PRIMARY KEY (rowid=?)"),
+            (Scan::of(&filter, ScanKey::Num).sql, "SEARCH instance USING INTEGER PRIMARY KEY (rowid=?)"),
         ] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let unbound = vec![Value::Null; statement.parameter_count()];

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::error;
 use crate::open::{self, Options, ReaderConnection};
-use crate::still::Still;
+use crate::unchanged_file::UnchangedFile;
 
 /// A read, to be made on one of the threads.
 type Question = Box<dyn FnOnce(&Connection) + Send>;
@@ -20,7 +20,7 @@ type Question = Box<dyn FnOnce(&Connection) + Send>;
 pub(crate) struct ReaderThreads {
     path: PathBuf,
     /// The file as it was when opened, if SQLite reads it as immutable.
-    still: Option<Still>,
+    unchanged: Option<UnchangedFile>,
     /// `None` only while it is dropped.
     questions: Option<Sender<Question>>,
     threads: Vec<JoinHandle<()>>,
@@ -30,12 +30,13 @@ impl ReaderThreads {
     /// Starts `threads` threads that share one queue of reads.
     pub(crate) fn start(path: &Path, options: &Options, name: &str, threads: usize) -> Result<Self, Error> {
         let (questions, asked) = mpsc::channel::<Question>();
-        let mut reader = Self { path: path.to_owned(), still: None, questions: Some(questions), threads: Vec::new() };
+        let mut reader =
+            Self { path: path.to_owned(), unchanged: None, questions: Some(questions), threads: Vec::new() };
         let asked = Arc::new(Mutex::new(asked));
         for _ in 0..threads {
-            let ReaderConnection { connection, still } = open::reader(path, options)?;
+            let ReaderConnection { connection, unchanged } = open::reader(path, options)?;
             let asked = asked.clone();
-            reader.still = still;
+            reader.unchanged = unchanged;
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
                 while let Some(question) = next(&asked) {
                     question(&connection);
@@ -63,7 +64,7 @@ impl ReaderThreads {
                 let _ = questions.send(question);
             }
             let read = answer.await.map_err(|_| error::gone(&self.path))?;
-            self.still.as_ref().map_or(Ok(()), Still::check)?;
+            self.unchanged.as_ref().map_or(Ok(()), UnchangedFile::check)?;
             read.map_err(|e| error::while_reading(&self.path, &e))
         })
     }

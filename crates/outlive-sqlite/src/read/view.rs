@@ -15,7 +15,7 @@ use outlive_core::time::Timestamp;
 use super::threads::ReaderThreads;
 use crate::open::{self, Options, ReaderConnection};
 use crate::place;
-use crate::still::Still;
+use crate::unchanged_file::UnchangedFile;
 use crate::watch::{HandleListener, Watch};
 
 /// How often the file is polled while somebody waits for changes.
@@ -155,7 +155,7 @@ impl Store for SqliteReader {
 
 /// Polls for foreign writes and notifies `watch`, until the last handle is gone.
 fn poll_for_writes(path: &Path, watch: &Weak<Watch>) {
-    let ReaderConnection { connection, still } = loop {
+    let ReaderConnection { connection, unchanged } = loop {
         if watch.strong_count() == 0 {
             return;
         }
@@ -171,7 +171,7 @@ fn poll_for_writes(path: &Path, watch: &Weak<Watch>) {
     watch.upgrade().into_iter().for_each(|watch| watch.notify());
     while let Some(watch) = watch.upgrade() {
         let now = version();
-        if now != seen || still.as_ref().is_some_and(|still: &Still| still.check().is_err()) {
+        if now != seen || unchanged.as_ref().is_some_and(|unchanged: &UnchangedFile| unchanged.check().is_err()) {
             seen = now;
             watch.notify();
         }

@@ -123,7 +123,7 @@ pub(super) struct Damage {
 
 /// Whether another connection has written since the cache last checked the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Foreign {
+pub(super) enum FileContent {
     Unchanged,
     Changed,
 }
@@ -137,14 +137,14 @@ impl WriterCache {
     }
 
     /// Checks whether another connection has written since the last check, and if so drops everything cached.
-    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<Foreign> {
+    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<FileContent> {
         let now: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.replace(now);
         if before.is_none_or(|before| before == now) {
-            return Ok(Foreign::Unchanged);
+            return Ok(FileContent::Unchanged);
         }
         self.forget();
-        Ok(Foreign::Changed)
+        Ok(FileContent::Changed)
     }
 
     /// Reads the marks if they are not known. All zeros mean either that, or a store that has not been used yet, where

@@ -29,7 +29,7 @@ pub(super) fn apply(batch: &mut Batch<'_>, resolve: &ResolveDeadLetters) -> rusq
     };
     if meant.is_empty() && resolve.which != WhichDeadLetters::All {
         let is_done = batch.prior == PriorAttempt::MaybeDurable;
-        let done = Answer::Buried { count: 1, nums: Vec::new() };
+        let done = Answer::DeadLettersResolved { count: 1, nums: Vec::new() };
         return Ok(if is_done { done } else { Answer::Refused(Refusal::NotFound) });
     }
     let mut nums = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn apply(batch: &mut Batch<'_>, resolve: &ResolveDeadLetters) -> rusq
     batch.cache.add(&resolve.job, DEAD, -i64::try_from(count).unwrap_or(0));
     nums.sort_unstable();
     nums.dedup();
-    Ok(Answer::Buried { count, nums })
+    Ok(Answer::DeadLettersResolved { count, nums })
 }
 
 /// Sends a dead letter to its instance again. Returns `None` if the instance has ended otherwise, or if another

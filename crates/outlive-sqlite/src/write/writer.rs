@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::apply::{ApplyOrder, apply_all};
 use super::batch::{Batch, PriorAttempt};
-use super::cache::{Foreign, WriterCache};
+use super::cache::{FileContent, WriterCache};
 use super::checkpoint::{CHECKPOINT_PAGES, CheckpointAction, CheckpointReason, Checkpoints, WalState};
 use super::lease;
 use crate::doorbell::{Doorbell, Ringer};
@@ -80,7 +80,7 @@ struct Execution {
 }
 
 impl Writer {
-    /// Takes over a connection. Foreign writes are noticed from here on.
+    /// Takes over a connection. FileContent writes are noticed from here on.
     pub(crate) fn new(
         path: PathBuf,
         options: Options,
@@ -166,7 +166,7 @@ impl Writer {
         self.watch.count_poll();
         self.check_names();
         self.settle_home();
-        if let Ok(Foreign::Changed) = self.cache.refresh(&self.connection) {
+        if let Ok(FileContent::Changed) = self.cache.refresh(&self.connection) {
             self.notify();
         }
     }
@@ -333,7 +333,7 @@ impl Writer {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let has_changed = matches!(self.cache.refresh(&self.connection), Ok(Foreign::Changed));
+            let has_changed = matches!(self.cache.refresh(&self.connection), Ok(FileContent::Changed));
             if has_changed {
                 self.notify();
             }
@@ -350,7 +350,7 @@ impl Writer {
         prior: PriorAttempt,
         work: &impl Fn(&mut Batch<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        if self.cache.refresh(&self.connection)? == Foreign::Changed {
+        if self.cache.refresh(&self.connection)? == FileContent::Changed {
             self.notify();
         }
         let epoch = self.epoch();

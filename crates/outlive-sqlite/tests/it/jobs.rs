@@ -63,7 +63,7 @@ async fn dead_letter_retry_with_a_lost_reply_happens_once() {
             write(&place.open(), Write::ResolveDeadLetters(bury.clone())).await;
         }
         let answers = store.write(batch).await.unwrap();
-        assert!(matches!(answers[..], [Answer::Buried { count: 1, .. }]), "{answers:?}");
+        assert!(matches!(answers[..], [Answer::DeadLettersResolved { count: 1, .. }]), "{answers:?}");
         assert_eq!(place.number("SELECT count(*) FROM inbox WHERE rank > 0"), 4);
         let again = write(&store, Write::ResolveDeadLetters(bury)).await;
         assert!(matches!(again, Answer::Refused(_)), "{again:?}");

@@ -84,7 +84,7 @@ async fn retry_delivers_the_letter_as_a_new_event(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &[tried.clone(), event("two")]).await?;
     let num = w.held(MAIL).await?.num;
     let answer = w.write(resolve(MAILS, WhichDeadLetters::One(dead[0].pos), true)).await?;
-    same(&answer, &Answer::Buried { count: 1, nums: vec![num] })?;
+    same(&answer, &Answer::DeadLettersResolved { count: 1, nums: vec![num] })?;
     same(&w.dead(MAILS).await?, &dead[1..].to_vec())?;
     let queued = w.page(num, 2_000, 9).await?.events;
     same(&queued.iter().map(|one| one.event.clone()).collect::<Vec<_>>(), &vec![Ok(tried.anew())])?;
@@ -102,7 +102,10 @@ async fn letter_is_not_rejected_for_its_own_key(w: &mut World) -> Checked {
     let dead = vec![letter(ORDER, pushed.positions[0], &push.events[0])];
     let (num, records, state) = (pushed.num, w.held(ORDER).await?.reported, Some(asleep(at(9_000))));
     w.turned(&Turn { taken: pushed.positions, dead: dead.clone(), state, ..w.new_turn(num, records) }).await?;
-    same(&w.write(resolve(ORDERS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 1, nums: vec![num] })?;
+    same(
+        &w.write(resolve(ORDERS, WhichDeadLetters::All, true)).await?,
+        &Answer::DeadLettersResolved { count: 1, nums: vec![num] },
+    )?;
     same(&w.events(num).await?, &strings(&["one"]))?;
     ensure(w.inbox(num).await?[0].pos > dead[0].pos, || "an old position was reused".to_owned())?;
     let push = outlive_core::queue::PushWrite { events: vec![keyed("two", "k")], ..w.new_push(ORDER, &[]) };
@@ -115,7 +118,7 @@ async fn letter_whose_key_is_in_use_stays(w: &mut World) -> Checked {
     w.pushed(&push).await?;
     same(
         &w.write(resolve(MAILS, WhichDeadLetters::One(dead[0].pos), true)).await?,
-        &Answer::Buried { count: 0, nums: vec![] },
+        &Answer::DeadLettersResolved { count: 0, nums: vec![] },
     )?;
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?), &(dead, Depth { queued: 1, delayed: 0, dead: 1 }))
 }
@@ -126,7 +129,7 @@ async fn retry_recreates_the_instance(w: &mut World) -> Checked {
     w.turned(&Turn { is_removed: true, ..w.new_turn(held.num, held.reported) }).await?;
     let answer = w.write(resolve(ORDERS, WhichDeadLetters::All, true)).await?;
     let again = w.held(ORDER).await?;
-    same(&answer, &Answer::Buried { count: 2, nums: vec![again.num] })?;
+    same(&answer, &Answer::DeadLettersResolved { count: 2, nums: vec![again.num] })?;
     ensure(again.num > held.num && again.wake == Some(Timestamp::AT_ONCE), || format!("{again:?}"))?;
     same(&w.events(again.num).await?, &strings(&["one", "two"]))?;
     ensure(w.inbox(again.num).await?[0].pos > dead[1].pos, || "an old position was reused".to_owned())
@@ -137,8 +140,14 @@ async fn retrying_all_does_not_affect_other_jobs(w: &mut World) -> Checked {
     given_up(w, "pool:mail:other", &[event("two")]).await?;
     let others = given_up(w, "pool:letters:main", &[event("three")]).await?;
     let nums = vec![w.held(MAIL).await?.num, w.held("pool:mail:other").await?.num];
-    same(&w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 2, nums })?;
-    same(&w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+    same(
+        &w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?,
+        &Answer::DeadLettersResolved { count: 2, nums },
+    )?;
+    same(
+        &w.write(resolve(MAILS, WhichDeadLetters::All, true)).await?,
+        &Answer::DeadLettersResolved { count: 0, nums: vec![] },
+    )?;
     same(&w.dead("pool:letters").await?, &others)?;
     same(&w.depth("pool:letters").await?, &Depth { queued: 0, delayed: 0, dead: 1 })
 }
@@ -146,9 +155,12 @@ async fn retrying_all_does_not_affect_other_jobs(w: &mut World) -> Checked {
 async fn discarded_letter_is_gone(w: &mut World) -> Checked {
     let dead = given_up(w, MAIL, &["a", "b", "c"].map(event)).await?;
     let answer = w.write(resolve(MAILS, WhichDeadLetters::One(dead[1].pos), false)).await?;
-    same(&answer, &Answer::Buried { count: 1, nums: vec![] })?;
+    same(&answer, &Answer::DeadLettersResolved { count: 1, nums: vec![] })?;
     same(&w.dead(MAILS).await?.iter().map(|dead| dead.pos).collect::<Vec<_>>(), &vec![dead[0].pos, dead[2].pos])?;
-    same(&w.write(resolve(MAILS, WhichDeadLetters::All, false)).await?, &Answer::Buried { count: 2, nums: vec![] })?;
+    same(
+        &w.write(resolve(MAILS, WhichDeadLetters::All, false)).await?,
+        &Answer::DeadLettersResolved { count: 2, nums: vec![] },
+    )?;
     same(&w.depth(MAILS).await?, &Depth::default())?;
     same(&w.held(MAIL).await?.wake, &Some(at(9_000)))
 }
@@ -169,7 +181,7 @@ async fn letter_of_an_ended_instance_stays(w: &mut World) -> Checked {
     let held = w.held(MAIL).await?;
     w.turned(&Turn { state: Some(released(Status::Completed)), ..w.new_turn(held.num, held.reported) }).await?;
     for which in [WhichDeadLetters::All, WhichDeadLetters::One(dead[0].pos)] {
-        same(&w.write(resolve(MAILS, which, true)).await?, &Answer::Buried { count: 0, nums: vec![] })?;
+        same(&w.write(resolve(MAILS, which, true)).await?, &Answer::DeadLettersResolved { count: 0, nums: vec![] })?;
     }
     same(&(w.dead(MAILS).await?, w.depth(MAILS).await?.dead), &(dead, 1))
 }

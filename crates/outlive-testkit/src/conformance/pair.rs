@@ -281,7 +281,7 @@ impl Pair {
             (_, Answer::Given { num, item }) => (first, Answer::Given { num: self.num(num), item }),
             (Answer::Sent { .. }, second @ Answer::Sent { .. }) => self.comparable_sent(first, second),
             (_, second @ Answer::Pushed { .. }) => self.comparable_pushed(first, second),
-            (_, second @ Answer::Buried { .. }) => self.comparable_buried(first, second),
+            (_, second @ Answer::DeadLettersResolved { .. }) => self.comparable_resolved(first, second),
             (Answer::Unseen(seen), Answer::Unseen(inbox)) => {
                 let num = match write {
                     Write::Commit(commit) => commit.num,

@@ -55,7 +55,7 @@ impl Acceptance {
                     self.written(&turn.writes, answers)?;
                 }
                 (Write::Commit(commit), Answer::DoneWith(answers)) => self.written(&commit.writes, answers)?,
-                (Write::ResolveDeadLetters(resolve), Answer::Buried { count, .. }) => {
+                (Write::ResolveDeadLetters(resolve), Answer::DeadLettersResolved { count, .. }) => {
                     self.retried.extend((resolve.is_retry && *count > 0).then(|| resolve.job.clone()));
                 }
                 _ => {}

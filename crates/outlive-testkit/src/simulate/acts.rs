@@ -167,9 +167,13 @@ impl Told {
     /// Interprets the store's results for an action from another process.
     pub(super) fn by(wish: &Wish, answers: &[Answer]) -> Self {
         let mut all = answers.iter().map(|answer| match (answer, wish) {
-            (Answer::Started { .. } | Answer::Sent { .. } | Answer::Pushed { .. } | Answer::Buried { .. }, _) => {
-                Self::Done
-            }
+            (
+                Answer::Started { .. }
+                | Answer::Sent { .. }
+                | Answer::Pushed { .. }
+                | Answer::DeadLettersResolved { .. },
+                _,
+            ) => Self::Done,
             (Answer::Refused(Refusal::Status(status)), _) if status.is_ended() => Self::Ended(*status),
             // An instance that is gone needs no message.
             (Answer::Refused(Refusal::NotFound), Wish::Job(_)) => Self::Done,

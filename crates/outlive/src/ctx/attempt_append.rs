@@ -1,28 +1,18 @@
 //! Appends to a stream from inside a step: durable on their own, and marked with the attempt.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use outlive_core::output::{AppendedBy, OutputContent, OutputWrite};
 use outlive_core::store::commit::{Answer, Refusal};
-use outlive_core::workflow::Slot;
+use outlive_core::workflow::HeartbeatSource;
 
 use crate::ctx::output::{item, set_max_items};
+use crate::ctx::step::AttemptSource;
 use crate::ctx::{Attempt, check};
 use crate::error::Error;
 use crate::instance::outlet::Giving;
-use crate::instance::resident::ResidentRun;
 use crate::output::Recordable;
-
-/// What an attempt needs to append to a stream.
-#[derive(Clone)]
-pub(super) struct AttemptSource {
-    pub(super) resident: Arc<ResidentRun>,
-    pub(super) slot: Slot,
-    pub(super) step: Box<str>,
-    pub(super) origin: AppendedBy,
-}
 
 impl Attempt {
     /// Appends an item to a stream of the run: a token of a model, a line of a log. It resolves when the item is
@@ -61,7 +51,9 @@ impl Attempt {
     /// [`Error::Payload`] and [`Error::PayloadTooLarge`] for what cannot be stored.
     pub fn append<T: Recordable + ?Sized>(&self, stream: &str, value: &T) -> AttemptAppend {
         let source = self.source.clone();
-        let content = check("stream name", stream).and_then(|()| item(stream, value, source.resident.env.max_payload));
+        let content = check("stream name", stream)
+            .and_then(|()| source.resident())
+            .and_then(|resident| item(stream, value, resident.env.max_payload));
         AttemptAppend { source, content: Some(content), giving: None }
     }
 }
@@ -106,19 +98,16 @@ impl AttemptAppend {
 
     /// Submits the item, unless its attempt is over.
     fn begin(&self, content: Result<OutputContent, Error>) -> Result<Giving, Error> {
-        let AttemptSource { resident, slot, origin, .. } = &self.source;
-        let mut content = content?;
-        let is_current = resident.lock().machine.attempts().appends(*slot, origin);
-        let (Some(outlet), true) = (&resident.env.outlet, is_current) else { return Err(self.over()) };
+        let (mut content, resident) = (content?, self.source.resident()?);
+        let HeartbeatSource { slot, op, attempt } = self.source.attempt.clone();
+        let origin = AppendedBy { op, attempt };
+        let is_current = resident.lock().machine.attempts().appends(slot, &origin);
+        let (Some(outlet), true) = (&resident.env.outlet, is_current) else { return Err(self.source.over()) };
         if let OutputContent::Item { origin: by, .. } = &mut content {
-            *by = Some(origin.clone());
+            *by = Some(origin);
         }
         let output = OutputWrite { num: resident.info.num, ..OutputWrite::carried(content, resident.now(), 0) };
         Ok(outlet.give(output))
-    }
-
-    fn over(&self) -> Error {
-        Error::AttemptOver { step: self.source.step.to_string(), attempt: self.source.origin.attempt }
     }
 }
 
@@ -140,7 +129,7 @@ impl Future for AttemptAppend {
         Poll::Ready(match ready!(giving.as_mut().poll(cx))? {
             Answer::Given { .. } => Ok(()),
             // The run was ended, or another engine has it.
-            _ => Err(self.over()),
+            _ => Err(self.source.over()),
         })
     }
 }

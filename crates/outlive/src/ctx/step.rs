@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tracing::Span;
 
 pub use attempt::Attempt;
+pub(super) use attempt::AttemptSource;
 
 use crate::ctx::Ctx;
 use crate::ctx::codec::Codec;

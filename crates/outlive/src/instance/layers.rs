@@ -85,7 +85,7 @@ pub trait Layer: Send + Sync + 'static {
     /// the attempt. The closure that returns the body's future has been called before.
     ///
     /// An error that is returned without running `inner` refuses the attempt, which then has failed with it: the step
-    /// retries as it would after an error of its body, unless the error is [`Permanent`](crate::Permanent). An error of
+    /// retries as it would after an error of its body, unless the error is [`Permanent`](struct@crate::Permanent). An error of
     /// the body can be replaced, for example to say more; whether it is retried, and its
     /// [details](crate::ctx::Step::details), stay, unless the new one is `Permanent`. A failure cannot be turned into a
     /// success, as there is no value to continue with. The fallback of a step is not part of an attempt.

@@ -405,7 +405,7 @@ impl JobClient {
             at: self.shared.clock.now(),
         };
         match self.shared.committer.write(Write::ResolveDeadLetters(resolve)).await? {
-            Answer::Buried { count, .. } => Ok(count > 0),
+            Answer::DeadLettersResolved { count, .. } => Ok(count > 0),
             Answer::Refused(_) => Err(Error::NoDeadLetter { job: job.to_string(), number }),
             _ => Err(Error::Shutdown),
         }

@@ -46,7 +46,7 @@ pub enum Handling {
     /// Do not call the handler: the call has failed already. What is given up is shown to `on_dead`.
     Fail(Failure),
     /// Do not call anything: the events are given up, and not even `on_dead` may see them.
-    Bury(Failure),
+    GiveUp(Failure),
 }
 
 /// The end of a call: the fate of each event, and the writes it asked for.

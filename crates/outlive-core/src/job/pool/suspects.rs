@@ -48,7 +48,7 @@ impl PoolSuspects {
         self.is_alone = deaths > 0;
         if deaths > self.max_recoveries.saturating_add(1) {
             // It crashes the process even when `on_dead` looks at it.
-            return Some((events, Handling::Bury(deadly(deaths))));
+            return Some((events, Handling::GiveUp(deadly(deaths))));
         }
         let is_unreadable = events.iter().all(|queued| queued.event.is_err());
         if is_unreadable || (self.wary == 0 && deaths == 0) {

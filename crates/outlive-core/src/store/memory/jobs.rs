@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 use super::rows::{Rows, set_wake};
 
 /// The maximum number of dead letters that one write retries or discards.
-const BURY_MAX: usize = 1_000;
+const RESOLVE_MAX: usize = 1_000;
 
 impl Rows {
     pub(super) fn push(&mut self, push: &PushWrite) -> Answer {
@@ -128,7 +128,7 @@ impl Rows {
 
     pub(super) fn resolve(&mut self, resolve: &ResolveDeadLetters) -> Answer {
         let is_meant = |dead: &&Dead| dead.job == resolve.job && resolve.which.has(dead.pos);
-        let meant: Vec<Dead> = self.dead.values().filter(is_meant).take(BURY_MAX).cloned().collect();
+        let meant: Vec<Dead> = self.dead.values().filter(is_meant).take(RESOLVE_MAX).cloned().collect();
         if meant.is_empty() && resolve.which != WhichDeadLetters::All {
             return Answer::Refused(Refusal::NotFound);
         }
@@ -144,7 +144,7 @@ impl Rows {
         }
         nums.sort_unstable();
         nums.dedup();
-        Answer::Buried { count, nums }
+        Answer::DeadLettersResolved { count, nums }
     }
 
     /// Pushes a dead letter to its instance again. Returns `None` if the instance refuses it or has another event with

@@ -40,6 +40,7 @@ pub(super) fn progress(ops: &Operations, slot: Slot) -> Option<&Payload> {
 }
 
 /// Begins to listen to an attempt that starts now.
+#[inline]
 pub(super) fn begin(step: &mut OpCursor<'_>) {
     let now = step.now;
     let Some(op) = step.get_mut() else { return };
@@ -90,6 +91,7 @@ pub(super) fn silence(step: &OpCursor<'_>) -> Option<Failure> {
 }
 
 /// Sets the timer of a running attempt: its timeout, or what its heartbeats need.
+#[inline]
 pub(super) fn set_timer(step: &mut OpCursor<'_>) {
     let Some(op) = step.get() else { return };
     let next = [op.deadline(), due(op)].into_iter().flatten().min();

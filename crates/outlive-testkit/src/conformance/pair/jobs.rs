@@ -135,14 +135,16 @@ impl Pair {
     }
 
     /// Instances recreated by dead letters have no known number yet.
-    pub(super) fn comparable_buried(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
-        let (Answer::Buried { nums, .. }, Answer::Buried { count, nums: nums_second }) = (&first, &second) else {
+    pub(super) fn comparable_resolved(&mut self, first: Answer, second: Answer) -> (Answer, Answer) {
+        let (Answer::DeadLettersResolved { nums, .. }, Answer::DeadLettersResolved { count, nums: nums_second }) =
+            (&first, &second)
+        else {
             return (first, second);
         };
         nums.iter().zip(nums_second).for_each(|(one, other)| self.nums.learn(*one, *other));
         let mut nums: Vec<_> = nums_second.iter().map(|num| self.num(*num)).collect();
         nums.sort_unstable();
-        let second = Answer::Buried { count: *count, nums };
+        let second = Answer::DeadLettersResolved { count: *count, nums };
         (first, second)
     }
 }

@@ -3,13 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use outlive_core::output::AppendedBy;
 use outlive_core::payload::Payload;
 use outlive_core::workflow::{HeartbeatSource, Slot, StepAttempt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ctx::attempt_append::AttemptSource;
 use crate::ctx::call::CallSite;
 use crate::ctx::operation::OpenOperation;
 use crate::error::Error;
@@ -41,50 +39,58 @@ pub struct Attempt {
     /// How long the attempt may take, if it has a timeout.
     pub remaining: Option<Duration>,
     idempotency_key: String,
-    heart: Heart,
     pub(in crate::ctx) source: AttemptSource,
+    /// The last heartbeat before this attempt.
+    progress: Option<Payload>,
     /// The hook that observes calls to `idempotency_key`; `None` outside tests.
     hook: Option<Arc<dyn StepHook>>,
 }
 
-/// What an attempt needs to send heartbeats.
+/// What an attempt needs to send heartbeats and to append to streams.
 #[derive(Clone)]
-struct Heart {
+pub(in crate::ctx) struct AttemptSource {
     /// The run, as long as it is in memory: a body may leave behind a task that outlives it.
     resident: Weak<ResidentRun>,
-    source: HeartbeatSource,
+    pub(in crate::ctx) attempt: HeartbeatSource,
     step: Arc<CallSite>,
-    /// The last heartbeat before this attempt.
-    progress: Option<Payload>,
+}
+
+impl AttemptSource {
+    /// Returns the run.
+    ///
+    /// # Errors
+    /// [`Error::AttemptOver`] if it is no longer in memory.
+    pub(in crate::ctx) fn resident(&self) -> Result<Arc<ResidentRun>, Error> {
+        self.resident.upgrade().ok_or_else(|| self.over())
+    }
+
+    /// Returns the error that the attempt is over.
+    pub(in crate::ctx) fn over(&self) -> Error {
+        Error::AttemptOver { step: self.step.name.to_string(), attempt: self.attempt.attempt }
+    }
 }
 
 impl Attempt {
     pub(super) fn new(operation: &OpenOperation, attempt: &StepAttempt, idempotency_key: String) -> Self {
         let resident = &operation.resident;
-        let heart = {
-            let slot = operation.slot().unwrap_or(Slot(usize::MAX));
+        let slot = operation.slot().unwrap_or(Slot(usize::MAX));
+        let (op, progress) = {
             let mut state = resident.lock();
             let op = state.machine.operations().key(slot).unwrap_or_else(|| Arc::from(""));
-            Heart {
-                resident: Arc::downgrade(resident),
-                source: HeartbeatSource { slot, op, attempt: attempt.number },
-                step: operation.call.clone(),
-                progress: state.machine.attempts().progress(slot).cloned(),
-            }
+            (op, state.machine.attempts().progress(slot).cloned())
         };
         let source = AttemptSource {
-            resident: resident.clone(),
-            slot: heart.source.slot,
-            step: operation.name().into(),
-            origin: AppendedBy { op: heart.source.op.clone(), attempt: attempt.number },
+            resident: Arc::downgrade(resident),
+            attempt: HeartbeatSource { slot, op, attempt: attempt.number },
+            step: operation.call.clone(),
         };
         Self {
             number: attempt.number,
             is_retry: attempt.number > 1,
             remaining: attempt.deadline.map(|deadline| deadline.since(resident.now())),
             idempotency_key,
-            heart,
             source,
+            progress,
             hook: resident.env.hook.clone(),
         }
     }
@@ -121,13 +127,11 @@ impl Attempt {
     /// [`Error::Payload`] or [`Error::PayloadTooLarge`] if the value cannot be recorded; nothing changes then.
     /// [`Error::AttemptOver`] if the attempt has ended, timed out or was cancelled: stop what it has left running.
     pub fn heartbeat<T: Serialize + ?Sized>(&self, progress: &T) -> Result<(), Error> {
-        let Heart { resident, source, step, .. } = &self.heart;
-        let is_over = || Error::AttemptOver { step: step.name.to_string(), attempt: self.number };
-        let resident = resident.upgrade().ok_or_else(is_over)?;
+        let resident = self.source.resident()?;
         let value = codec::encode("the heartbeat", progress, resident.env.max_payload)?;
         let now = resident.now();
-        if !resident.lock().machine.attempts().heartbeat(source, value, now) {
-            return Err(is_over());
+        if !resident.lock().machine.attempts().heartbeat(&self.source.attempt, value, now) {
+            return Err(self.source.over());
         }
         if resident.place() != CalledFrom::Step {
             // The driver is not polling the body, so nothing else makes it commit.
@@ -152,7 +156,7 @@ impl Attempt {
     /// # Errors
     /// [`Error::Payload`] if it does not read as a `T`: an earlier version of the code may have sent something else.
     pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.heart.progress.as_ref().map(|value| codec::decode("the last heartbeat", value)).transpose()
+        self.progress.as_ref().map(|value| codec::decode("the last heartbeat", value)).transpose()
     }
 
     /// Returns a key that is the same for every attempt of this step in this run, and differs for every other step.

@@ -18,7 +18,7 @@ where
     /// as well. A timeout for all attempts together does run, from the first attempt on.
     ///
     /// Errors that may be retried, panics and timeouts count as failures. An error that is
-    /// [permanent](crate::Permanent), or refused by [`retry_if`](Self::retry_if), is an answer and counts as a success.
+    /// [permanent](struct@crate::Permanent), or refused by [`retry_if`](Self::retry_if), is an answer and counts as a success.
     ///
     /// ```
     /// # use outlive::prelude::*;

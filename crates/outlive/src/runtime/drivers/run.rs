@@ -337,7 +337,9 @@ impl<S: RunHost> RunDriver<S> {
             let notices = locked.machine.attempts().take_notices();
             let seq_before = locked.machine.recorder().seq();
             drop(locked);
-            notices::report(&self.resident, notices);
+            if !notices.is_empty() {
+                notices::report(&self.resident, notices);
+            }
             (outgoing, seq_before)
         };
         if outgoing.is_none() && state.is_none() {

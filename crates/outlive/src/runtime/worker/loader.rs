@@ -43,7 +43,7 @@ impl Loader {
             (Ok(journal), Ok(inbox)) => (journal, inbox),
             (Err(problem), _) | (_, Err(problem)) => {
                 let info = Info::of(&instance, &Beginning::of(&instance, &[]));
-                return self.set_aside(info, Status::Stuck, stuck::damaged(&problem), 0);
+                return self.end_unloaded(info, Status::Stuck, stuck::damaged(&problem), 0);
             }
         };
         let beginning = Beginning::of(&instance, &journal);
@@ -51,7 +51,7 @@ impl Loader {
         let seq = journal.last().map_or(0, |entry| entry.seq);
         if instance.blamed > self.max_recoveries {
             self.services.due.admit_all();
-            return self.set_aside(info, Status::Stuck, stuck::deadly(instance.blamed), seq);
+            return self.end_unloaded(info, Status::Stuck, stuck::deadly(instance.blamed), seq);
         }
         // A run cancelled before its first line of code has run ends without running any.
         let is_late = instance.deadline.is_some_and(|deadline| deadline <= self.services.now());
@@ -60,7 +60,7 @@ impl Loader {
             && journal.is_empty()
             && let Some(reason) = ends_at_once(&inbox).or(late)
         {
-            return self.set_aside(info, Status::Cancelled, reason, seq);
+            return self.end_unloaded(info, Status::Cancelled, reason, seq);
         }
         let is_held = instance.status == Status::Paused;
         // What follows the last outcome is certainly repeated if the run had paused, and may be if the process died.
@@ -79,11 +79,13 @@ impl Loader {
         let Some(registered) = self.registry.get(&outlive_core::id::Name::recorded(&info.workflow)).cloned() else {
             let sentence = stuck::unregistered(&info.workflow, &self.registry.known());
             let seq = journal.last().map_or(0, |entry| entry.seq);
-            return self.set_aside(info, Status::Stuck, sentence, seq);
+            return self.end_unloaded(info, Status::Stuck, sentence, seq);
         };
         let mut machine = match Machine::new(Mode::Live, info.seed, info.started_at, &journal) {
             Ok(machine) => machine.with_limits(info.deadline, self.services.env.max_entries),
-            Err(trouble) => return self.set_aside(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq)),
+            Err(trouble) => {
+                return self.end_unloaded(info, Status::Stuck, trouble.0, journal.last().map_or(0, |e| e.seq));
+            }
         };
         machine.inbox_mut().receive_all(inbox);
         if is_held {
@@ -109,7 +111,7 @@ impl Loader {
     }
 
     /// Ends a run that is not loaded into memory, or marks it stuck.
-    fn set_aside(&self, info: Info, status: Status, note: String, seq: u64) {
+    fn end_unloaded(&self, info: Info, status: Status, note: String, seq: u64) {
         self.services.unreserve(1);
         tracing::warn!(run = info.id, "run is {status}: {note}");
         meters::run_ended(&info, status, self.services.now());

@@ -58,7 +58,7 @@ impl WriteListener for Worker {
                     self.services.replies.drop_all_of(turn.num);
                 }
             }
-            (Write::ResolveDeadLetters(_), Answer::Buried { nums, .. }) => self.look_again(nums),
+            (Write::ResolveDeadLetters(_), Answer::DeadLettersResolved { nums, .. }) => self.look_again(nums),
             (Write::Rewind(rewind), Answer::DoneWith(answers)) => {
                 self.services.residency.renew(rewind.num);
                 self.services.queue_due(rewind.num);

@@ -30,14 +30,14 @@ impl PoolCaller {
         let failed = |failure| CallEnded { end: End::Failed(failure), writes: Vec::new() }.at_once();
         let calling = match &call.handling {
             Handling::Execute => span.in_scope(|| Calling::begin(|| self.handlers.call(self.input(&call)))),
-            Handling::Fail(failure) | Handling::Bury(failure) => failed(failure.clone()),
+            Handling::Fail(failure) | Handling::GiveUp(failure) => failed(failure.clone()),
         };
         async move {
             let CallEnded { end, writes } = calling.instrument(span).await;
             self.measure("execute", &end, call.began);
             let mut finished = self.judge.decide(call.events, end, call.began, self.now());
             finished.writes = writes;
-            if !matches!(call.handling, Handling::Bury(_)) {
+            if !matches!(call.handling, Handling::GiveUp(_)) {
                 finished.writes.extend(self.show_dead(&finished).await);
             }
             self.log(&finished);

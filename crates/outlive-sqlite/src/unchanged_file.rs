@@ -13,7 +13,7 @@ use crate::place::FileIdentity;
 
 /// A file as it was when it was opened for reading without a WAL and without locks.
 #[derive(Clone, Debug)]
-pub(crate) struct Still {
+pub(crate) struct UnchangedFile {
     path: PathBuf,
     seen: FileState,
 }
@@ -27,7 +27,7 @@ struct FileState {
     log_bytes: u64,
 }
 
-impl Still {
+impl UnchangedFile {
     /// Returns the file, or `None` if its WAL holds changes that are not in it yet.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let seen = FileState::at(path).filter(|seen| seen.log_bytes == 0)?;
@@ -91,14 +91,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b?.db");
         fs::write(&path, "one").unwrap();
-        let still = Still::of(&path).unwrap();
-        assert!(still.uri().ends_with("/a%20b%3f.db?immutable=1"), "{}", still.uri());
-        still.check().unwrap();
+        let unchanged = UnchangedFile::of(&path).unwrap();
+        assert!(unchanged.uri().ends_with("/a%20b%3f.db?immutable=1"), "{}", unchanged.uri());
+        unchanged.check().unwrap();
         fs::write(log_of(&path), "a change").unwrap();
-        assert!(still.check().unwrap_err().message.contains("was changed by another program"));
-        assert!(Still::of(&path).is_none(), "its WAL holds changes");
+        assert!(unchanged.check().unwrap_err().message.contains("was changed by another program"));
+        assert!(UnchangedFile::of(&path).is_none(), "its WAL holds changes");
         fs::remove_file(log_of(&path)).unwrap();
         fs::write(&path, "another").unwrap();
-        assert_eq!(still.check().unwrap_err().kind, ErrorKind::Unavailable);
+        assert_eq!(unchanged.check().unwrap_err().kind, ErrorKind::Unavailable);
     }
 }
