@@ -97,6 +97,9 @@ pub struct ForkedFrom {
     /// Its children that the fork has forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
+    /// What that run has undone later, so that it is not done in the fork either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<Box<str>>,
 }
 
 impl ForkedFrom {

@@ -38,6 +38,7 @@ mod signals;
 mod spec;
 mod undos;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -170,7 +171,9 @@ impl Machine {
         ops.past.dead = std::mem::take(&mut records.dead);
         if let Some(restart) = records.restart.take() {
             ops.past.run_number = restart.run_number;
-            ops.inbox.carry(restart.signals);
+            // What this journal has taken in turn is not free any more.
+            let taken = records.given.iter().map(|(pos, _)| pos).chain(&records.refused).collect::<BTreeSet<_>>();
+            ops.inbox.carry(restart.signals.into_iter().filter(|signal| !taken.contains(&signal.pos)).collect());
         }
         ops.past.rewinds = records.rewinds.take();
         let started = ops.past.rewinds.as_ref().and_then(|rewinds| rewinds.started()).unwrap_or(started);

@@ -66,7 +66,12 @@ impl Shape {
         assert_eq!(wakes.len(), all.iter().filter(|instance| instance.wake.is_some()).count());
         let whole = |instance: Instance| {
             let entries = now(store.journal(instance.num, 0, usize::MAX));
-            assert!(entries.iter().map(|entry| entry.seq).eq(1..=entries.len() as u64), "gap in {entries:?}");
+            let restart = entries.first().filter(|first| first.kind == EntryKind::Restarted);
+            let first = restart.map_or(1, |restart| restart.seq);
+            assert!(
+                entries.iter().map(|entry| entry.seq).eq(first..first + entries.len() as u64),
+                "gap in {entries:?}"
+            );
             let inbox: Vec<u64> =
                 now(store.inbox(instance.num, 0, usize::MAX)).iter().map(|inbound| inbound.pos).collect();
             assert!(inbox.is_sorted());
@@ -112,7 +117,10 @@ impl Author<'_> {
                 assert!(may_go, "{write:?} removed {num}");
                 continue;
             };
-            assert_eq!(more.get(..entries.len()), Some(&entries[..]), "{write:?} changed the journal");
+            // A restart begins the next journal.
+            if more.first().map(|first| first.seq) == entries.first().map(|first| first.seq) {
+                assert_eq!(more.get(..entries.len()), Some(&entries[..]), "{write:?} changed the journal");
+            }
             let is_reopened = matches!(write, Write::Reopen(_));
             assert!(!old.status.is_ended() || is_reopened || old == new, "{write:?} changed an ended run: {new:?}");
         }

@@ -424,7 +424,7 @@ impl Operations {
             match op.get().map(|op| op.kind) {
                 Some(OpKind::Step | OpKind::Undo) => StepAttempts::of(op).due(),
                 Some(OpKind::Sleep) => sleep::due(&mut op),
-                Some(OpKind::Wait) => wait::due(&mut op),
+                Some(OpKind::Wait | OpKind::Question) => wait::due(&mut op),
                 // The others have no timers.
                 Some(_) | None => {}
             }

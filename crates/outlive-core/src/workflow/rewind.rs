@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 
 use super::parsed::{ParsedIdentity, unescaped};
 use super::rewound::Rewinds;
+use super::spec::OpKind;
 
 /// How many names a problem lists.
 const LISTED_MAX: usize = 20;
@@ -93,6 +94,8 @@ pub struct RewindCut {
     pub kept_children: Vec<KeptChild>,
     /// The children whose starts are forgotten.
     pub forgotten_children: Vec<SentTo>,
+    /// The operations that were undone after the point and are forgotten wherever they are, and their undos.
+    pub undone: Vec<Box<str>>,
 }
 
 impl RewindCut {
@@ -107,7 +110,7 @@ impl RewindCut {
             journal.iter().enumerate().filter(|(place, _)| is_counted(*place)).map(|(_, entry)| entry).collect();
         let (kept_to, op) = find(&counted, point)?;
         let mut after = Rewinds::of(journal).unwrap_or_else(|| Rewinds::none(journal).into());
-        after.forget(journal, kept_to, &op);
+        let undone = after.forget(journal, kept_to, &op, BTreeSet::new());
         let (kept, lost): (Vec<_>, Vec<_>) = journal.iter().enumerate().partition(|(place, _)| after.counts(*place));
         let kept: Vec<&Entry> = kept.into_iter().map(|(_, entry)| entry).collect();
         let now_lost = || lost.iter().filter(|(place, _)| is_counted(*place)).map(|(_, entry)| *entry);
@@ -120,6 +123,7 @@ impl RewindCut {
             returned: returned(journal, &kept, lost.iter().map(|(_, entry)| *entry)),
             kept_children: kept_children(journal, &kept),
             forgotten_children: children.collect(),
+            undone: undone.into_iter().collect(),
         })
     }
 
@@ -162,7 +166,7 @@ impl RewindCut {
         }
         let children = journal.iter().filter(|entry| entry.seq > self.kept_to).filter_map(Entry::sent_to);
         let children = children.filter(SentTo::is_child).map(|to| to.id).collect();
-        let from = ForkedFrom { run: from.to_string(), children };
+        let from = ForkedFrom { run: from.to_string(), children, undone: self.undone.clone() };
         entries.push(Entry {
             kind: EntryKind::Forked,
             started,
@@ -175,26 +179,48 @@ impl RewindCut {
 
 /// Finds the last entry that is kept, and the operation that runs again.
 fn find(counted: &[&Entry], point: &RewindPoint) -> Result<(u64, Arc<str>), PointProblem> {
-    let op = match point {
+    let outcome_of = |op: &str| counted.iter().rposition(|entry| *entry.op == *op && entry.kind.is_outcome());
+    let place = match point {
         RewindPoint::Start => return Ok((0, "".into())),
         RewindPoint::Entry(seq) => {
-            let entry = counted.iter().find(|entry| entry.seq == *seq);
-            let entry = entry.ok_or_else(|| PointProblem::Missing(listed(counted)))?;
-            return Ok((seq - 1, entry.op.clone()));
+            let place = counted.iter().position(|entry| entry.seq == *seq && !is_unwinding(entry));
+            let place = place.ok_or_else(|| PointProblem::Missing(listed(counted)))?;
+            // The plan of an undo belongs to the success that follows it.
+            place + counted[place..].iter().take_while(|entry| entry.kind == EntryKind::UndoPlanned).count()
         }
-        RewindPoint::Operation(text) => operation(counted, text)?,
+        RewindPoint::Operation(text) => {
+            let op = operation(counted, text)?;
+            // A retried operation has several outcomes, of which the last one counts.
+            let Some(place) = outcome_of(&op) else { return Ok((counted.last().map_or(0, |last| last.seq), op)) };
+            place
+        }
     };
-    let outcome = counted.iter().find(|entry| entry.op == op && entry.kind.is_outcome());
-    let Some(outcome) = outcome else { return Ok((counted.last().map_or(0, |last| last.seq), op)) };
+    let Some(entry) = counted.get(place) else { return Ok((0, "".into())) };
+    if entry.kind == EntryKind::Restarted {
+        return Ok((0, "".into()));
+    }
+    let plans = counted[..place].iter().rev().take_while(|entry| entry.kind == EntryKind::UndoPlanned);
+    let first = plans.last().unwrap_or(entry);
     // What ended because the run was cancelled would do so again, unless that is forgotten too.
-    let is_cancel = |entry: &&&Entry| entry.kind == EntryKind::CancelTaken && outcome.kind == EntryKind::OpCancelled;
-    let cause = counted.iter().find(is_cancel).unwrap_or(outcome);
-    Ok((cause.seq.min(outcome.seq) - 1, op))
+    let is_cancel = |one: &&&Entry| one.kind == EntryKind::CancelTaken && entry.kind == EntryKind::OpCancelled;
+    let cause = counted.iter().find(is_cancel).unwrap_or(first);
+    Ok((cause.seq.min(first.seq) - 1, entry.op.clone()))
+}
+
+/// Returns `true` if the operation of an entry can be run again.
+fn is_point(entry: &Entry) -> bool {
+    entry.kind != EntryKind::UndoPlanned && !is_unwinding(entry)
+}
+
+/// Returns `true` if an entry is about undoing what was done, which is not a point to continue from.
+fn is_unwinding(entry: &Entry) -> bool {
+    let kind = ParsedIdentity::of(&entry.op).kind;
+    entry.kind != EntryKind::UndoPlanned && (kind == OpKind::Undo.prefix() || kind == OpKind::Unwind.prefix())
 }
 
 /// Finds the operation that a text stands for: its identity, or else its name, or else its key.
 fn operation(counted: &[&Entry], text: &str) -> Result<Arc<str>, PointProblem> {
-    let ops = names(counted.iter().copied());
+    let ops = names(counted.iter().copied().filter(|entry| is_point(entry)));
     let is_name = |op: &str| {
         let parsed = ParsedIdentity::of(op);
         !parsed.name.is_empty() && unescaped(parsed.name) == text
@@ -220,7 +246,7 @@ fn names<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<Arc<str>> {
 }
 
 fn listed(counted: &[&Entry]) -> Vec<String> {
-    let ops = names(counted.iter().copied());
+    let ops = names(counted.iter().copied().filter(|entry| is_point(entry)));
     ops[ops.len().saturating_sub(LISTED_MAX)..].iter().map(ToString::to_string).collect()
 }
 

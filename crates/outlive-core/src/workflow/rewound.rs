@@ -32,11 +32,13 @@ impl Rewinds {
         let first = journal.iter().position(|entry| entry.rewound_to().is_some())?;
         let mut rewinds = Self::none(journal);
         for (place, entry) in journal.iter().enumerate().skip(first) {
+            let from = entry.forked_from();
             if let Some(kept) = entry.rewound_to() {
-                rewinds.forget(&journal[..place], kept, &entry.op);
+                let undone = from.iter().flat_map(|from| from.undone.clone()).collect();
+                rewinds.forget(&journal[..place], kept, &entry.op, undone);
                 rewinds.last = entry.seq;
             }
-            if let Some(from) = entry.forked_from() {
+            if let Some(from) = from {
                 rewinds.started = rewinds.started.or(entry.started);
                 rewinds.children.extend(from.children.into_iter().map(Into::into));
             }
@@ -49,9 +51,16 @@ impl Rewinds {
 
     /// Forgets what follows entry `kept`, everything about operation `op` and about what was undone after that entry, and
     /// the attempts of steps that had not ended: a step that runs again is a new execution, and its attempts start at 1.
-    pub(super) fn forget(&mut self, before: &[Entry], kept: u64, op: &str) {
+    /// `undone` is what was undone elsewhere. Returns all that was.
+    pub(super) fn forget(
+        &mut self,
+        before: &[Entry],
+        kept: u64,
+        op: &str,
+        mut undone: BTreeSet<Box<str>>,
+    ) -> BTreeSet<Box<str>> {
         let lost = before.iter().zip(&self.counted).filter(|(entry, is_counted)| **is_counted && entry.seq > kept);
-        let undone = undone(lost.map(|(entry, _)| entry), before);
+        undone.extend(undone_by(lost.map(|(entry, _)| entry), before));
         for (entry, is_counted) in before.iter().zip(&mut self.counted) {
             *is_counted &= entry.seq <= kept && (op.is_empty() || *entry.op != *op) && !undone.contains(&*entry.op);
         }
@@ -61,6 +70,15 @@ impl Rewinds {
         for (entry, is_counted) in before.iter().zip(&mut self.counted) {
             *is_counted &= !is_attempt(entry.kind) || ended.contains(&*entry.op);
         }
+        // Undos are planned right before the success of their operation, and only with it.
+        let mut is_success_counted = false;
+        for (entry, is_counted) in before.iter().zip(&mut self.counted).rev() {
+            match entry.kind {
+                EntryKind::UndoPlanned => *is_counted &= is_success_counted,
+                _ => is_success_counted = *is_counted,
+            }
+        }
+        undone
     }
 
     /// Returns `true` if the entry at this place of the journal counts.
@@ -92,7 +110,7 @@ impl Rewinds {
 }
 
 /// Returns what these entries of a journal have undone: the operations to repeat, and the undos themselves.
-fn undone<'a>(entries: impl Iterator<Item = &'a Entry>, journal: &[Entry]) -> BTreeSet<Box<str>> {
+fn undone_by<'a>(entries: impl Iterator<Item = &'a Entry>, journal: &[Entry]) -> BTreeSet<Box<str>> {
     // An undo that was dropped and started again has a count.
     let base = |op: &'a str| op.rsplit_once('#').map_or(op, |(base, _)| base);
     let done: BTreeSet<&str> = entries.filter(|one| one.kind == EntryKind::StepDone).map(|one| base(&one.op)).collect();

@@ -7,8 +7,20 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{Batch, PriorAttempt};
 
-const INSERT: &str = "INSERT OR REPLACE INTO output (instance, kind, name, item, at, epoch, token, attempt, op, payload, sum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+macro_rules! insert {
+    ($or:literal) => {
+        concat!(
+            "INSERT OR ",
+            $or,
+            " INTO output (instance, kind, name, item, at, epoch, token, attempt, op, payload, sum) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        )
+    };
+}
+
+const INSERT: &str = insert!("REPLACE");
+/// An answer that was given stays as it is.
+const ANSWER: &str = insert!("IGNORE");
 const LAST: &str = "SELECT max(item) FROM output WHERE instance = ?1 AND kind = ?2 AND name = ?3";
 const FORGET: &str = "DELETE FROM output WHERE instance = ?1 AND kind = ?2 AND name = ?3";
 
@@ -55,7 +67,8 @@ pub(super) fn give(batch: &mut Batch<'_>, output: &OutputWrite, prior: PriorAtte
         Some(AppendedBy { op, attempt }) => (Some(&**op), *attempt),
         None => (None, 0),
     };
-    connection.prepare_cached(INSERT)?.execute(params![
+    let sql = if matches!(output.content, OutputContent::Answer { .. }) { ANSWER } else { INSERT };
+    connection.prepare_cached(sql)?.execute(params![
         num.0.cast_signed(),
         row.key.kind as u8,
         row.key.name.as_str(),

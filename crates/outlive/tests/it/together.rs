@@ -87,6 +87,53 @@ async fn run_that_fails_again_after_a_rewind_is_undone_again() {
     assert_eq!(lines.iter().filter(|line| line.starts_with("refund")).count(), 2, "{lines:?}");
 }
 
+#[tokio::test]
+async fn fork_of_an_undone_run_repeats_what_was_undone() {
+    let (test, world, _folder) = engine(order).await;
+    world.note("broken");
+    let run = test.start(order, &()).id("o").await.unwrap();
+    test.result(&run).await.unwrap_err();
+    world.take();
+    let fork = run.fork("ship").id("f").await.unwrap();
+    assert_eq!(test.result(&fork).await.unwrap(), "paid");
+    let lines = world.take();
+    assert_eq!(lines.len(), 1, "the refunded charge is not taken as done: {lines:?}");
+    assert!(lines[0].starts_with("charge f/"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn retried_run_is_rewound_to_the_outcome_that_counts() {
+    let (test, world, _folder) = engine(order).await;
+    world.note("broken");
+    let run = test.start(order, &()).id("o").await.unwrap();
+    test.result(&run).await.unwrap_err();
+    world.take();
+    run.retry().await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "paid");
+    world.take();
+    run.rewind("ship").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "paid");
+    assert_eq!(world.take(), Vec::<String>::new(), "the charge of the retry is live, and kept");
+}
+
+#[tokio::test]
+async fn undo_is_no_point_to_rewind_to_and_its_plan_stands_for_its_step() {
+    let (test, world, _folder) = engine(order).await;
+    world.note("broken");
+    let run = test.start(order, &()).id("o").await.unwrap();
+    test.result(&run).await.unwrap_err();
+    let journal = run.journal().await.unwrap();
+    let seq_of = |op: &str| journal.iter().rfind(|entry| entry.op.starts_with(op)).unwrap().seq;
+    for point in [RewindPoint::from("refund"), seq_of("undo:refund").into(), seq_of("unwind").into()] {
+        let error = run.rewind(point).await.unwrap_err();
+        assert!(matches!(error, Error::NoRewindPoint { .. }), "{error}");
+    }
+    world.take();
+    run.rewind(journal[0].seq).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), "paid");
+    assert_eq!(world.take().len(), 1);
+}
+
 async fn counts_up(ctx: Ctx, first: u32) -> Result<String> {
     let drawn = ctx.uuid();
     ctx.get::<World>().note(format!("from {first} {drawn}"));
@@ -126,6 +173,9 @@ async fn fork_of_a_restarted_run_continues_its_last_journal() {
         let result = test.result(&edited).await.unwrap();
         assert!(result.starts_with("42 "), "{id}: {result}");
     }
+    let first = run.journal().await.unwrap()[0].seq;
+    let again = run.fork(first).id("j").await.unwrap();
+    assert!(test.result(&again).await.unwrap().starts_with("3 "), "its first entry is its start");
     let again = run.fork(RewindPoint::Start).id("i").await.unwrap();
     assert!(test.result(&again).await.unwrap().starts_with("3 "), "a fork has the input of the last run");
 }
@@ -155,6 +205,68 @@ async fn question_that_was_not_answered_is_given_back_by_a_rewind() {
     run.signal("go", &false).await.unwrap();
     assert_eq!(test.result(&run).await.unwrap(), 21);
     assert_eq!(asking.await.unwrap().unwrap(), 42);
+}
+
+#[tokio::test]
+async fn answer_that_was_given_stays_given_through_a_rewind() {
+    let (test, _, _folder) = engine(desk).await;
+    let run = test.start(desk, &()).id("d").await.unwrap();
+    let asking = tokio::spawn({
+        let run = run.clone();
+        async move { run.ask::<_, u32>("double", &21_u32).dedup_key("k").await }
+    });
+    run.signal("go", &false).await.unwrap();
+    test.settle().await;
+    assert_eq!(asking.await.unwrap().unwrap(), 42);
+    run.rewind("look up").await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), 21);
+    assert_eq!(run.journal().await.unwrap().iter().filter(|entry| entry.op.starts_with("reply:")).count(), 2);
+}
+
+async fn impatient(ctx: Ctx, _: ()) -> Result<bool> {
+    let asked = ctx.wait_ask::<u32, u32>("double").timeout("1 minute").await;
+    Ok(matches!(asked, Err(Error::WaitTimeout { .. })))
+}
+
+#[tokio::test]
+async fn wait_for_a_question_times_out() {
+    let (test, _, _folder) = engine(impatient).await;
+    let run = test.start(impatient, &()).await.unwrap();
+    test.advance("59 seconds").await;
+    assert!(!run.status().await.unwrap().is_ended());
+    assert!(test.result(&run).await.unwrap());
+}
+
+/// Waits for a signal that comes while the wait is about to be dropped, restarts, and takes it then.
+async fn takes_once(ctx: Ctx, is_second: bool) -> Result<Vec<u32>> {
+    if !is_second {
+        let mut wait = Box::pin(ctx.wait::<u32>("x"));
+        let _ = futures_util::poll!(&mut wait);
+        ctx.sleep("1 minute").await?;
+        drop(wait);
+        return Ok(ctx.restart(&true).await?);
+    }
+    let mut taken = vec![ctx.wait::<u32>("x").await?];
+    ctx.wait::<u32>("go").await?;
+    while let Ok(value) = ctx.wait::<u32>("x").timeout("1 minute").await {
+        taken.push(value);
+    }
+    Ok(taken)
+}
+
+#[tokio::test]
+async fn signal_that_a_restart_took_along_is_consumed_once() {
+    let (mut test, _, _folder) = engine(takes_once).await;
+    let run = test.start(takes_once, &false).id("t").await.unwrap();
+    test.settle().await;
+    run.signal("x", &7).await.unwrap();
+    test.advance("2 minutes").await;
+    for _ in 0..2 {
+        test.crash().await;
+    }
+    let run = test.client().get_run::<Vec<u32>>("t").await.unwrap();
+    run.signal("go", &0).await.unwrap();
+    assert_eq!(test.result(&run).await.unwrap(), [7]);
 }
 
 async fn reports(ctx: Ctx, n: u32) -> Result<u32> {

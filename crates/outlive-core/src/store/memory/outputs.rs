@@ -47,7 +47,9 @@ impl Rows {
         };
         let stored = output.to_row(offset);
         let item = stored.key.item;
-        row.outputs.insert(stored.key.clone(), stored);
+        if !(matches!(output.content, OutputContent::Answer { .. }) && row.outputs.contains_key(&stored.key)) {
+            row.outputs.insert(stored.key.clone(), stored);
+        }
         Answer::Given { num: output.num, item }
     }
 

@@ -193,8 +193,13 @@ impl<'a> StepAttempts<'a> {
             return self.time_is_up();
         }
         match op.phase {
-            // It has no body yet that could be silent.
-            OpPhase::Starting { .. } => heartbeat::begin(&mut self.step),
+            // It has no body yet that could be silent. A timer that is due at once again would be due for ever.
+            OpPhase::Starting { .. } => {
+                heartbeat::begin(&mut self.step);
+                if self.step.get().and_then(heartbeat::due).is_none_or(|due| due <= self.step.now) {
+                    return;
+                }
+            }
             OpPhase::Working { attempt, .. } => {
                 if let Some(silence) = heartbeat::silence(&self.step) {
                     self.step.drop_body();
