@@ -287,7 +287,7 @@ impl StartCall {
         };
         let (workflow, input) = (start.workflow.clone(), start.input.clone());
         let answer = shared.committer.write(Write::Start(start)).await;
-        drop(span);
+        span.end();
         match answer? {
             Answer::Started { num, created, is_driven } => {
                 if created && !is_driven && owner != Epoch(0) {

@@ -23,6 +23,13 @@ impl StartSpan {
         }
     }
 
+    /// Ends the span.
+    #[cfg_attr(not(feature = "opentelemetry"), expect(clippy::unused_self, reason = "there are no spans"))]
+    pub(crate) fn end(self) {
+        #[cfg(feature = "opentelemetry")]
+        drop(self);
+    }
+
     /// Returns the trace to store with the run.
     #[cfg_attr(not(feature = "opentelemetry"), expect(clippy::unused_self, reason = "there are no spans"))]
     pub(crate) fn trace(&self) -> Option<TraceContext> {

@@ -134,6 +134,46 @@ async fn undo_is_no_point_to_rewind_to_and_its_plan_stands_for_its_step() {
     assert_eq!(world.take().len(), 1);
 }
 
+async fn ships_by_child(ctx: Ctx, is_child: bool) -> Result<String> {
+    if is_child {
+        let (world, id) = (ctx.get::<World>(), &ctx.info().id);
+        return Ok(ctx
+            .step("pack", || async {
+                world.note(format!("pack {id}"));
+                outlive::Ok(id.clone())
+            })
+            .await?);
+    }
+    let undone = ctx.get::<World>().clone();
+    let packing = ctx.spawn(PACK, &true).undo("unpack", move |id: String| {
+        undone.note(format!("unpack {id}"));
+        async { outlive::Ok(()) }
+    });
+    let packing = packing.await?;
+    ctx.step("print", || async { outlive::Ok(()) }).await?;
+    let packed = packing.result().await?;
+    let is_fixed = !ctx.get::<World>().0.lock().unwrap().iter().any(|line| line == "broken");
+    ctx.step("ship", || async { if is_fixed { Ok(()) } else { Err("no van") } }).await?;
+    Ok(packed)
+}
+
+const PACK: Workflow<bool, String> = Workflow::new("it");
+
+#[tokio::test]
+async fn fork_starts_another_child_for_one_that_was_undone() {
+    let (test, world, _folder) = engine(ships_by_child).await;
+    world.note("broken");
+    let run = test.start(ships_by_child, &false).id("o").await.unwrap();
+    test.result(&run).await.unwrap_err();
+    let lines = world.take();
+    assert!(lines.last().unwrap().starts_with("unpack "), "{lines:?}");
+    for point in ["print", "ship"] {
+        let fork = run.fork(point).id(&format!("f-{point}")).await.unwrap();
+        let packed = test.result(&fork).await.unwrap();
+        assert_eq!(world.take(), [format!("pack {packed}")]);
+    }
+}
+
 async fn counts_up(ctx: Ctx, first: u32) -> Result<String> {
     let drawn = ctx.uuid();
     ctx.get::<World>().note(format!("from {first} {drawn}"));
